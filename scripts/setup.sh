@@ -20,6 +20,7 @@ riscv64-linux-gnu-objdump binutils-riscv64-linux-gnu
 /usr/riscv64-linux-gnu/include/stdio.h libc6-dev-riscv64-cross
 qemu-riscv64 qemu-user
 qemu-system-riscv64 qemu-system-misc|qemu-system-riscv
+/usr/include/valgrind/pub_tool_tooliface.h valgrind
 dtc device-tree-compiler
 cpio cpio
 xz xz-utils

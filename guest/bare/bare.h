@@ -153,6 +153,7 @@ void join_hart(int n);
 #define TRY_CSRW(c, val) TRY("csrw " STR(c) ", %0", , "r"((u64)(val)))
 /* numbers where the assembler may not know the name */
 #define menvcfg 0x30a
+#define ADUE (1ull << 61)
 #define senvcfg 0x10a
 #define stimecmp 0x14d
 #define mconfigptr 0xf15

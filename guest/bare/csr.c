@@ -260,7 +260,7 @@ static void warl(void)
     else {
         CHECK("menvcfg.cbie_cbcfe_cbze", e & 0xf0, 0xf0);
         CHECK("menvcfg.stce", e >> 63, 1);
-        CHECK("menvcfg.rest_zero", e & ~(1ull << 63) & ~0xf1ull, 0);
+        CHECK("menvcfg.rest_zero", e & ~(1ull << 63) & ~ADUE & ~0xf1ull, 0);
         csrw(senvcfg, -1);
         CHECK("senvcfg.cbie_cbcfe_cbze", csrr(senvcfg) & 0xf0, 0xf0);
         CHECK("senvcfg.rest_zero", csrr(senvcfg) & ~0xf1ull, 0);

@@ -315,15 +315,15 @@ static void reserved(void)
     CHECK("canonical.ok", access_as(S, LOAD, HIGH + 3 * PAGE + 256), NONE);
 }
 
-static void accessed_dirty(void)
+/* `how` names the groups. */
+static void accessed_dirty_as(const char *const *how)
 {
     build();
-    /* QEMU 7.2 sets the bits itself, QEMU 10 leaves that to the software as the board does */
+    /* QEMU 7.2 always sets the bits itself, QEMU 10 and machines with Svadu where menvcfg.ADUE says so */
     set(&l0[5], pte((u64)page_a, V | R | W | X));
-    int updates = on_qemu && access_as(S, LOAD, VA + 5 * PAGE) == NONE;
-    static const char *const n[] = {"ad.none", "ad.a_only", "ad.d_only", "ad.both"};
+    int updates = access_as(S, LOAD, VA + 5 * PAGE) == NONE;
     for (int ad = 0; ad < 4; ad++) {
-        group(n[ad]);
+        group(how[ad]);
         for (int type = LOAD; type <= LR; type++) {
             u64 p = pte((u64)page_a, V | R | W | X | (ad & 1 ? A : 0) | (ad & 2 ? D : 0));
             u64 va = VA + 5 * PAGE + (type == FETCH ? 0 : 256);
@@ -355,6 +355,19 @@ static void accessed_dirty(void)
     access_as(S, LOAD, VA + 5 * PAGE + 256);
     c = access_as(S, STORE, VA + 5 * PAGE + 256);
     CHECK("ad.store_after_load", c, updates ? NONE : C_STORE_PF);
+    if (csrr(menvcfg) & ADUE)
+        CHECK("ad.adue", updates, 1);
+}
+
+static void accessed_dirty(void)
+{
+    static const char *const plain[] = {"ad.none", "ad.a_only", "ad.d_only", "ad.both"};
+    static const char *const adue[] = {"adue.none", "adue.a_only", "adue.d_only", "adue.both"};
+    accessed_dirty_as(plain);
+    csrs(menvcfg, ADUE);
+    if (csrr(menvcfg) & ADUE)
+        accessed_dirty_as(adue);
+    csrc(menvcfg, ADUE);
 }
 
 static void walk_faults(void)

@@ -65,6 +65,9 @@ pub struct BootArgs {
     /// OpenSBI's fw_dynamic.bin, or an ELF; with `none` the kernel starts in machine mode [default: Debian's]
     #[arg(long, value_name = "FILE|none", value_parser = Part::parse, help_heading = "Software")]
     pub firmware: Option<Part>,
+    /// Put a file into memory at an address, for software that expects something there; can be given again.
+    #[arg(long, value_name = "FILE@ADDRESS", value_parser = KernelFile::parse, help_heading = "Software")]
+    pub load: Vec<KernelFile>,
     /// Added to the kernel's command line.
     #[arg(
         long,
@@ -179,6 +182,7 @@ pub fn command(a: &BootArgs, messages: &Messages) -> anyhow::Result<Exit> {
         kernel: a.kernel.clone(),
         initrd: a.initrd.clone(),
         firmware: a.firmware.clone(),
+        load: a.load.clone(),
         append,
         append_only: a.append_only,
         run,
@@ -191,6 +195,16 @@ pub fn command(a: &BootArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let description = rtc::of_image(description, cached.as_ref(), root.as_deref())?;
     let plan = software::plan(&description, &software, cached.as_ref())?;
     plan.warnings.iter().for_each(|w| messages.warning(w));
+    if let (Some(_), Some(_), None, Some(image)) = (&root, &a.kernel, &a.initrd, &cached) {
+        let ours = &image.manifest.kernel_release;
+        let release = software::kernel_release(&plan).unwrap_or_else(|| "another one".into());
+        if release != *ours {
+            messages.note(&format!(
+                "the kernel is {release}, the modules of the initial root file system are those of {ours}: \
+                 ext4, virtio_mmio and virtio_blk have to be built into the kernel, or come with --initrd"
+            ));
+        }
+    }
     let console = console::Options {
         interactive: true,
         interrupt: a.run.is_some(),
@@ -198,6 +212,7 @@ pub fn command(a: &BootArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let job = Job {
         timed: a.run_args.timed,
         send_end: true,
+        prompted: software.prompts(),
         ..guest::job(plan, &a.run_args)
     };
     let attended = Attended {

@@ -341,6 +341,104 @@ fn a_guest_that_traps_in_its_handler_is_told_of() {
         .stderr(contains("trap handler").not());
 }
 
+#[test]
+fn files_are_put_where_software_expects_them() {
+    let files = Files::new();
+    let data = files.write("data", &[7, 0, 0, 0]);
+    let data = data.display();
+    // It ends with what it finds.
+    let program = Program::new()
+        .op(Op::Auipc, T0, 0, 0, 0)
+        .op(Op::Lui, T1, 0, 0, 0x1f_f000)
+        .op(Op::Add, T0, T0, T1, 0)
+        .op(Op::Lwu, T1, T0, 0, 0)
+        .op(Op::Slli, T1, T1, 0, 16)
+        .li(T0, 0x3333)
+        .op(Op::Or, T1, T1, T0, 0)
+        .li(T0, SYSCON)
+        .op(Op::Sw, 0, T0, T1, 0)
+        .op(Op::Jal, 0, 0, 0, 0);
+    let kernel = files.write("reads.elf", &program.elf());
+    let kernel = kernel.to_str().unwrap();
+    let load = |to: &str| {
+        let mut c = alone(kernel);
+        c.args(["--max-instructions", "1000"])
+            .arg(format!("--load={data}{to}"));
+        c.assert()
+    };
+    load("@0x801ff000").code(7);
+    load("").code(1).stderr(contains("FILE@0xADDRESS"));
+    load("@0x80000002")
+        .code(1)
+        .stderr(contains("where the kernel is"));
+    load("@0x1000").code(1).stderr(contains("System RAM is"));
+}
+
+/// A program that sets a trap handler, which follows its `main`.
+fn handled(main: impl Fn(Program) -> Program, instructions: i32) -> Program {
+    main(
+        Program::new()
+            .op(Op::Auipc, T0, 0, 0, 0)
+            .op(Op::Addi, T0, T0, 0, 12 + 4 * instructions)
+            .op(Op::Csrrw, 0, T0, 0, 0x305),
+    )
+}
+
+/// Handlers that return, and the next trap comes at once.
+#[test]
+fn traps_without_progress_are_told_of() {
+    let files = Files::new();
+    let zero = handled(|p| p.op(Op::Jalr, 0, 0, 0, 0), 1).op(Op::Mret, 0, 0, 0, 0);
+    let zero = files.write("zero.elf", &zero.elf());
+    bare(&zero)
+        .args(["--max-instructions", "2000000"])
+        .assert()
+        .code(124)
+        .stderr(contains("takes the same exception for ever").count(1))
+        .stderr(contains("cause 1) at pc 0x0").and(contains("jumped to address 0")));
+    // The UART can send, and asks for the next byte for ever: the handler of old versions of xv6 neither reads IIR
+    // nor writes anything.
+    let main = |p: Program| {
+        p.op(Op::Lui, T0, 0, 0, 0x1000_0000)
+            .op(Op::Addi, T1, 0, 0, 2)
+            .op(Op::Sb, 0, T0, T1, 1)
+            .op(Op::Lui, T0, 0, 0, 0x0c00_0000)
+            .op(Op::Addi, T1, 0, 0, 1)
+            .op(Op::Sw, 0, T0, T1, 40)
+            .op(Op::Lui, T0, 0, 0, 0x0c00_2000)
+            .op(Op::Addi, T1, 0, 0, 0x400)
+            .op(Op::Sw, 0, T0, T1, 0)
+            .op(Op::Slli, T1, T1, 0, 1)
+            .op(Op::Csrrs, 0, T1, 0, 0x304)
+            .op(Op::Csrrsi, 0, 8, 0, 0x300)
+            .op(Op::Jal, 0, 0, 0, 0)
+    };
+    for acknowledges in [false, true] {
+        let mut p = handled(main, 13);
+        if acknowledges {
+            p = p
+                .op(Op::Lui, T0, 0, 0, 0x1000_0000)
+                .op(Op::Lb, T1, T0, 0, 2);
+        }
+        let p = p
+            .op(Op::Lui, T0, 0, 0, 0x0c20_0000)
+            .op(Op::Lw, T1, T0, 0, 4)
+            .op(Op::Sw, 0, T0, T1, 4)
+            .op(Op::Mret, 0, 0, 0, 0);
+        let storm = files.write("storm.elf", &p.elf());
+        let run = bare(&storm)
+            .args(["--set", "harts=1", "--max-instructions", "2000000"])
+            .assert()
+            .code(124);
+        match acknowledges {
+            true => run.stderr(contains("for ever").not()),
+            false => run
+                .stderr(contains("interrupted for ever: an external interrupt (cause 11)").count(1))
+                .stderr(contains("IIR is read")),
+        };
+    }
+}
+
 /// U-Boot of Debian's package, if the host's apt gives it.
 fn u_boot(files: &Files) -> Option<PathBuf> {
     let dir = files.path("u-boot");

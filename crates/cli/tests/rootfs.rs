@@ -152,6 +152,7 @@ fn a_login_and_nvmm_as_pmem() {
         umount /pmem; ndctl create-namespace -f -e namespace0.0 --mode=devdax >/dev/null; \
         nvmm-check /dev/dax0.0; NAGORI_MALLOC_STATS=1 \
         LD_PRELOAD=/usr/local/lib/libnagori-malloc.so sqlite3 :memory: 'select 6*7'; \
+        echo offline > /sys/devices/system/memory/auto_online_blocks; \
         daxctl reconfigure-device -m system-ram dax0.0 >/dev/null; numactl -H | grep '^node 1'; \
         echo bugs=$(dmesg | grep -c BUG); poweroff\n";
     let text = session(
@@ -165,11 +166,44 @@ fn a_login_and_nvmm_as_pmem() {
         "nvmm-check: ok bytes=4194304 map=device",
         "nagori-malloc: /dev/dax0.0: nvmm=",
         "node 1 cpus:\n",
-        "node 1 size: ",
         "bugs=0",
     ] {
         assert!(text.contains(line), "{line} not in:\n{text}");
     }
+    let size = text.lines().find_map(|l| l.strip_prefix("node 1 size: "));
+    let megabytes = size.and_then(|s| s.split(' ').next()?.parse::<u64>().ok());
+    // All of NVMM but the namespace's label and page descriptors.
+    assert!(
+        megabytes > Some(700),
+        "node 1 has {megabytes:?} MB:\n{text}"
+    );
+}
+
+/// Input from a file: it waits for the prompts, and its end does not start getty again and again.
+#[test]
+fn a_script_logs_in() {
+    if !image(Base::System) {
+        return;
+    }
+    let boot = |input: &str, code: i32| {
+        let done = nagori()
+            .args(["boot", "--rootfs", "--append", "quiet"])
+            .args(["--max-instructions", "30000000000"])
+            .write_stdin(input.to_owned())
+            .timeout(PATIENCE)
+            .assert()
+            .code(code);
+        let done = done.get_output().clone();
+        let text = |b: &[u8]| String::from_utf8_lossy(b).replace('\r', "");
+        (text(&done.stdout), text(&done.stderr))
+    };
+    let (text, _) = boot("root\necho six=$((2*3))\npoweroff\n", 0);
+    assert!(text.contains("\nsix=6\n"), "{text}");
+    // Without a command to power off, the machine waits at the next login prompt.
+    let (text, said) = boot("root\necho six=$((2*3))\n", 124);
+    assert!(text.contains("\nsix=6\n"), "{text}");
+    assert!(text.matches("nagori login: ").count() <= 3, "{text}");
+    assert_eq!(said.matches("ended at a login prompt").count(), 1, "{said}");
 }
 
 /// NVMM as memory of a node without processors, with the kernel's own means.

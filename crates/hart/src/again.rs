@@ -64,7 +64,7 @@ impl Hart {
             pc.wrapping_add(line.delta)
         } else {
             let privilege = self.privilege;
-            match self.translate(w, pc, Access::Fetch, privilege) {
+            match self.look_up(w, pc, Access::Fetch, privilege) {
                 Ok(pa) => pa.wrapping_sub(w.ram_base()),
                 Err(_) => return,
             }

@@ -491,9 +491,12 @@ impl Hart {
         if known.page == page && known.context == context {
             return Ok(known.physical | va & 0xfff);
         }
-        let pa = self
-            .translate(w, va, Access::Fetch, p)
-            .map_err(|t| Trap::new(t.cause, tval))?;
+        // With timing, the fetch itself follows, through the TLB.
+        let translated = match self.timed {
+            true => self.look_up(w, va, Access::Fetch, p),
+            false => self.translate(w, va, Access::Fetch, p),
+        };
+        let pa = translated.map_err(|t| Trap::new(t.cause, tval))?;
         if !self.pmp.permits(pa, len, Access::Fetch, p as u8) {
             return Err(Fault::Access.trap(Access::Fetch, tval));
         }

@@ -514,7 +514,8 @@ impl HartConfig {
             superpages: 4,
         };
         Self {
-            isa: Extensions::ALL,
+            // Its walker sets no bits.
+            isa: Extensions::ALL.without(Ext::Svadu),
             asid_bits: 0,
             pmp_entries: 16,
             triggers: 4,

@@ -6,7 +6,7 @@ use crate::hpm::{Counter, Hpm};
 use crate::trap::{irq, status, Trap};
 use crate::world::World;
 use nagori_isa::csr::{self as table, CsrKind, CsrRow};
-use nagori_isa::Ext;
+use nagori_isa::{Ext, Extensions};
 use serde::{Deserialize, Serialize};
 
 /// Storage of the registers.
@@ -77,9 +77,25 @@ impl Default for Csrs {
 }
 
 impl Csrs {
+    /// The state after reset of a hart with these extensions.
+    pub(crate) fn reset(isa: Extensions) -> Csrs {
+        Csrs {
+            // Software that does not know the bit finds hardware that sets A and D, as it does in QEMU, and as a device
+            // tree with svadu and without svade says.
+            menvcfg: if isa.has(Ext::Svadu) { table::ADUE } else { 0 },
+            ..Csrs::default()
+        }
+    }
+
     /// menvcfg.STCE: stimecmp belongs to S and drives STIP.
     pub fn stce(&self) -> bool {
         self.menvcfg >> 63 != 0
+    }
+
+    /// menvcfg.ADUE: hardware sets the A and D bits of page-table entries.
+    #[inline]
+    pub fn adue(&self) -> bool {
+        self.menvcfg & table::ADUE != 0
     }
 
     /// Whether satp selects a page table.
@@ -274,7 +290,10 @@ impl Hart {
                     | lacks(Ext::Zihpm, !CY_TM_IR)
             }
             0x10a | 0x30a => {
-                lacks(Ext::Zicbom, CBIE_CBCFE) | lacks(Ext::Zicboz, CBZE) | lacks(Ext::Sstc, STCE)
+                lacks(Ext::Zicbom, CBIE_CBCFE)
+                    | lacks(Ext::Zicboz, CBZE)
+                    | lacks(Ext::Sstc, STCE)
+                    | lacks(Ext::Svadu, table::ADUE)
             }
             0x141 | 0x341 => isa.pc_low(),
             0x144 | 0x303 | 0x304 | 0x344 => lacks(Ext::Sscofpmf, table::LCOFI),

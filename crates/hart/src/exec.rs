@@ -510,7 +510,9 @@ impl Hart {
                     }
                     let to = self.returns_to(true);
                     self.leaves_mode(w, to, when!().behind());
+                    let then = when!().behind().instret;
                     self.mret();
+                    self.count_return(then);
                     next = self.pc;
                 }
                 Sret => {
@@ -522,7 +524,9 @@ impl Hart {
                     }
                     let to = self.returns_to(false);
                     self.leaves_mode(w, to, when!().behind());
+                    let then = when!().behind().instret;
                     self.sret();
+                    self.count_return(then);
                     next = self.pc;
                 }
                 Wfi => {
@@ -594,7 +598,7 @@ impl Hart {
         let p = self.privilege;
         let base = w.ram_base();
         let mut half = |h: &mut Self, va: u64| -> u32 {
-            h.translate(w, va, Access::Fetch, p)
+            h.look_up(w, va, Access::Fetch, p)
                 .ok()
                 .and_then(|pa| w.ram().read_u16(pa.wrapping_sub(base)))
                 .unwrap_or(0) as u32

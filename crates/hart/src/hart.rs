@@ -15,7 +15,7 @@ use crate::predict::Predictor;
 use crate::run::{Resume, Stopped};
 use crate::straight::Seen;
 use crate::tlb::{Tlb, WalkCache};
-use crate::trap::{irq, status, TrapLoop};
+use crate::trap::{irq, status, Futile};
 use crate::trigger::Triggers;
 use crate::world::LineKind;
 use serde::{Deserialize, Serialize};
@@ -293,7 +293,7 @@ pub struct Hart {
     pub(crate) stopped: Option<Stopped>,
     /// For observers: the instruction being executed.
     pub(crate) record: Box<Record>,
-    pub(crate) trap_loop: TrapLoop,
+    pub(crate) futile: Futile,
 }
 
 impl Hart {
@@ -307,7 +307,7 @@ impl Hart {
             f: [0; 32],
             pc: 0,
             privilege: Privilege::Machine,
-            csr: Csrs::default(),
+            csr: Csrs::reset(config.isa),
             cycle: 0,
             instret: 0,
             stats: HartStats::default(),
@@ -362,7 +362,7 @@ impl Hart {
             area: Area::default(),
             stopped: None,
             record: Box::default(),
-            trap_loop: TrapLoop::default(),
+            futile: Futile::default(),
             config,
         };
         h.restart_filters();
@@ -376,7 +376,7 @@ impl Hart {
         self.f = [0; 32];
         self.pc = pc;
         self.privilege = Privilege::Machine;
-        self.csr = Csrs::default();
+        self.csr = Csrs::reset(self.config.isa);
         self.pmp = Pmp::new(self.config.pmp_entries);
         self.pmp_writes += 1;
         self.triggers = Triggers::new(self.config.triggers);
@@ -386,7 +386,7 @@ impl Hart {
         self.pending = 0;
         self.give_up();
         self.stopped = None;
-        self.trap_loop = TrapLoop::default();
+        self.futile = Futile::default();
         self.restart_filters();
         self.flush_translations();
         self.context_changed();

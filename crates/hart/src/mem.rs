@@ -309,7 +309,7 @@ impl Hart {
 
     fn check_store<W: World>(&mut self, w: &mut W, va: u64, size: u8) -> Result<(), Trap> {
         let p = self.data_privilege();
-        let pa = self.translate(w, va, Access::Write, p)?;
+        let pa = self.look_up(w, va, Access::Write, p)?;
         let offset = pa.wrapping_sub(w.ram_base());
         let fits = offset < w.ram().len() && !w.ram().is_read_only(offset);
         if !self.pmp.allows(pa, size as u64, Access::Write, p as u8) || !fits {
@@ -407,14 +407,11 @@ impl Hart {
             }
             Ok(pa)
         };
-        let pa = match go(self, as_access) {
-            Ok(pa) => pa,
-            Err(Undone::Trap(first)) if also_read => match go(self, Access::Read) {
-                Ok(pa) => pa,
-                Err(Undone::Trap(_)) => return Err(first.into()),
-                Err(Undone::NotNow) => return Err(Undone::NotNow),
-            },
-            Err(e) => return Err(e),
+        // First what asks for less: the right to read needs no D bit.
+        let pa = match also_read.then(|| go(self, Access::Read)) {
+            Some(Ok(pa)) => pa,
+            Some(Err(Undone::NotNow)) => return Err(Undone::NotNow),
+            Some(Err(Undone::Trap(_))) | None => go(self, as_access)?,
         };
         if pa.wrapping_sub(w.ram_base()) >= w.ram().len() {
             return Err(Fault::Access.trap(as_access, va).into());

@@ -1,11 +1,13 @@
-//! Address translation: Sv39 walks, permissions, and the timed TLB path.
+//! Address translation: Sv39 walks, permissions, A and D bits, and the timed TLB path.
 //!
 //! Two-stage translation (the hypervisor extension) would put a second walk
 //! behind `read_pte` and the leaf address; nothing else depends on it.
 
 use crate::again::WALK_AGAIN;
 use crate::hart::{Hart, Privilege};
-use crate::lines::{Side, NO_SLOT};
+use crate::lines::{Awaits, Side, Why, NO_SLOT};
+use crate::mem::write_ram;
+use crate::parallel::exchange;
 use crate::pmp::Access;
 use crate::run::RunPoint;
 use crate::tlb::{TlbHit, NO_WAY};
@@ -64,6 +66,37 @@ impl Fault {
     }
 }
 
+/// Bits of a leaf entry that are set when the page is accessed.
+#[inline]
+fn marks(access: Access) -> u64 {
+    match access {
+        Access::Write => A | D,
+        Access::Read | Access::Fetch => A,
+    }
+}
+
+/// Whether an entry is that of a page.
+#[inline]
+fn is_leaf(pte: u64) -> bool {
+    pte & (R | X) != 0
+}
+
+/// Whether an entry breaks none of the rules for all entries of a level.
+#[inline]
+fn is_sound(level: u8, pte: u64) -> bool {
+    let misplaced = is_leaf(pte) && pte >> 10 & ((1 << (9 * level)) - 1) != 0;
+    pte & V != 0 && pte & RESERVED == 0 && pte & (R | W) != W && !misplaced
+}
+
+/// A leaf entry.
+#[derive(Clone, Copy)]
+struct Leaf {
+    /// Physical address of the entry.
+    at: u64,
+    level: u8,
+    pte: u64,
+}
+
 impl Hart {
     /// Whether translation is on for a privilege.
     #[inline]
@@ -85,15 +118,14 @@ impl Hart {
         w.ram().read_u64(offset).ok_or(Fault::Access)
     }
 
-    /// Walks the table. The level and entry of the leaf; `step` sees each entry's address, its level,
-    /// and whether it is the leaf.
+    /// Walks the table to the leaf; `step` sees each entry, and whether it is the last one.
     #[inline]
     fn walk<Wd: World, E: From<Fault>>(
         &mut self,
         w: &mut Wd,
         va: u64,
-        mut step: impl FnMut(&mut Self, &mut Wd, (u64, u8), u64, bool) -> Result<(), E>,
-    ) -> Result<(u8, u64), E> {
+        mut step: impl FnMut(&mut Self, &mut Wd, Leaf, bool) -> Result<(), E>,
+    ) -> Result<Leaf, E> {
         if (va as i64) << 25 >> 25 != va as i64 {
             return Err(Fault::Page.into());
         }
@@ -102,21 +134,18 @@ impl Hart {
             let vpn = va >> (12 + 9 * level) & 0x1ff;
             let at = table + vpn * 8;
             let pte = self.read_pte(w, at)?;
-            let leaf = pte & (R | X) != 0;
+            let leaf = is_leaf(pte);
             if leaf {
                 let pa = Self::page_address(level, pte, va);
                 w.ram().prefetch(pa.wrapping_sub(w.ram_base()));
             }
-            step(self, w, (at, level), pte, leaf || level == 0)?;
-            if pte & V == 0 || pte & RESERVED != 0 || pte & (R | W) == W {
+            let entry = Leaf { at, level, pte };
+            step(self, w, entry, leaf || level == 0)?;
+            if !is_sound(level, pte) {
                 return Err(Fault::Page.into());
             }
             if leaf {
-                let ppn = pte >> 10;
-                if ppn & ((1 << (9 * level)) - 1) != 0 {
-                    return Err(Fault::Page.into());
-                }
-                return Ok((level, pte));
+                return Ok(entry);
             }
             if pte & (A | D | U) != 0 {
                 return Err(Fault::Page.into());
@@ -126,9 +155,9 @@ impl Hart {
         Err(Fault::Page.into())
     }
 
-    /// Permission of a leaf entry for an access.
+    /// Permission of a leaf entry for an access, A and D aside.
     #[inline]
-    pub(crate) fn permits(&self, pte: u64, access: Access, p: Privilege) -> bool {
+    fn may(&self, pte: u64, access: Access, p: Privilege) -> bool {
         let st = self.csr.mstatus;
         let user_page = pte & U != 0;
         let mode_ok = match p {
@@ -137,10 +166,54 @@ impl Hart {
         };
         let right = match access {
             Access::Fetch => pte & X != 0,
-            Access::Write => pte & W != 0 && pte & D != 0,
+            Access::Write => pte & W != 0,
             Access::Read => pte & R != 0 || (st & status::MXR != 0 && pte & X != 0),
         };
-        mode_ok && right && pte & A != 0
+        mode_ok && right
+    }
+
+    /// Permission of a leaf entry for an access.
+    #[inline]
+    pub(crate) fn permits(&self, pte: u64, access: Access, p: Privilege) -> bool {
+        self.may(pte, access, p) && pte & marks(access) == marks(access)
+    }
+
+    /// The bits that hardware has to set in a leaf entry before an access (Svadu).
+    #[inline]
+    fn unmarked(&self, l: Leaf, access: Access, p: Privilege) -> u64 {
+        let sets = self.csr.adue() && is_sound(l.level, l.pte) && self.may(l.pte, access, p);
+        if sets {
+            marks(access) & !l.pte
+        } else {
+            0
+        }
+    }
+
+    /// Whether the walker may write an entry.
+    fn may_mark<Wd: World>(&mut self, w: &Wd, l: Leaf) -> Result<(), Fault> {
+        let s = Privilege::Supervisor as u8;
+        let fixed = w.ram().is_read_only(l.at.wrapping_sub(w.ram_base()));
+        match !fixed && self.pmp.permits(l.at, 8, Access::Write, s) {
+            true => Ok(()),
+            false => Err(Fault::Access),
+        }
+    }
+
+    /// Sets bits in an entry; false if another hart has changed it meanwhile.
+    fn mark<Wd: World>(&mut self, w: &mut Wd, l: Leaf, bits: u64) -> bool {
+        let offset = l.at.wrapping_sub(w.ram_base());
+        if Wd::PARALLEL {
+            if exchange(w.ram(), offset, 8, l.pte, l.pte | bits).is_err() {
+                return false;
+            }
+        } else {
+            write_ram(w, offset, 8, l.pte | bits);
+        }
+        self.store_side_effects(w, l.at);
+        if Wd::ACCESSES {
+            w.accessed(AccessKind::Write, l.at, 8);
+        }
+        true
     }
 
     #[inline(always)]
@@ -149,8 +222,29 @@ impl Hart {
         ((pte >> 10) << 12) & !span & ((1 << PADDR_BITS) - 1) | va & span
     }
 
-    /// Translates without timing (functional mode, fetch decoding, tracing).
+    /// Translates without timing (functional mode).
     pub(crate) fn translate<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        va: u64,
+        access: Access,
+        p: Privilege,
+    ) -> Result<u64, Trap> {
+        self.translate_untimed::<Wd, true>(w, va, access, p)
+    }
+
+    /// Translates as an access would, without being one: A and D stay as they are.
+    pub(crate) fn look_up<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        va: u64,
+        access: Access,
+        p: Privilege,
+    ) -> Result<u64, Trap> {
+        self.translate_untimed::<Wd, false>(w, va, access, p)
+    }
+
+    fn translate_untimed<Wd: World, const MARKS: bool>(
         &mut self,
         w: &mut Wd,
         va: u64,
@@ -160,13 +254,21 @@ impl Hart {
         if !self.translates(p) {
             return Ok(va);
         }
-        let (level, pte) = self
-            .walk(w, va, |_, _, _, _, _| Ok(()))
-            .map_err(|f: Fault| f.trap(access, va))?;
-        if !self.permits(pte, access, p) {
-            return Err(Fault::Page.trap(access, va));
+        let fault = |f: Fault| f.trap(access, va);
+        loop {
+            let leaf = self.walk(w, va, |_, _, _, _| Ok(())).map_err(fault)?;
+            let bits = self.unmarked(leaf, access, p);
+            if bits != 0 {
+                self.may_mark(w, leaf).map_err(fault)?;
+                if MARKS && !self.mark(w, leaf, bits) {
+                    continue;
+                }
+            }
+            if !self.permits(leaf.pte | bits, access, p) {
+                return Err(fault(Fault::Page));
+            }
+            return Ok(Self::page_address(leaf.level, leaf.pte, va));
         }
-        Ok(Self::page_address(level, pte, va))
     }
 
     /// Translates through a timed TLB; advances the hart's time by what it costs.
@@ -191,7 +293,18 @@ impl Hart {
             return self.walk_timed(w, va, access, p, at);
         };
         if !self.permits(pte, access, p) {
-            return Err(Fault::Page.trap(access, va).into());
+            let leaf = Leaf { at: 0, level, pte };
+            if self.unmarked(leaf, access, p) == 0 {
+                return Err(Fault::Page.trap(access, va).into());
+            }
+            // The entry is out of date as soon as the bits are set.
+            let (tlb, side) = match data {
+                true => (&mut self.dtlb, Side::Data),
+                false => (&mut self.itlb, Side::Inst),
+            };
+            tlb.flush(Some(vpn), None);
+            self.drop_way(w, side, way);
+            return self.walk_timed(w, va, access, p, at);
         }
         if data {
             self.dtlb.touch(way);
@@ -232,21 +345,24 @@ impl Hart {
             }
             self.cycle += u64::from(t.tlb_walk.min(t.tlb_miss));
         }
-        let leaf = self.walk(
-            w,
-            va,
-            |h, w, (pa, level), pte, leaf| -> Result<(), WalkEnd> {
-                if !leaf && h.walks.lookup(pa, level).is_some() {
-                    return Ok(());
-                }
-                h.l1d_touch(w, pa, LineKind::PageWalk, at)?;
-                if !leaf {
-                    h.cycle += u64::from(t.ptw_level);
-                    h.walks.insert(pa, pte);
-                }
-                Ok(())
-            },
-        );
+        let leaf = self.walk(w, va, |h, w, entry, last| -> Result<(), WalkEnd> {
+            let pa = entry.at;
+            if last && h.unmarked(entry, access, p) != 0 {
+                h.may_mark(w, entry)?;
+                h.drained(w, (Awaits::Line(pa & !63), Why::Store), at)?;
+                h.l1d_touch(w, pa, LineKind::Store, at)?;
+                return Ok(());
+            }
+            if !last && h.walks.lookup(pa, entry.level).is_some() {
+                return Ok(());
+            }
+            h.l1d_touch(w, pa, LineKind::PageWalk, at)?;
+            if !last {
+                h.cycle += u64::from(t.ptw_level);
+                h.walks.insert(pa, entry.pte);
+            }
+            Ok(())
+        });
         let found = match leaf {
             Err(WalkEnd::NotNow) => return Err(Undone::NotNow),
             Err(WalkEnd::Fault(f)) => Err(f.trap(access, va)),
@@ -258,7 +374,15 @@ impl Hart {
         self.walk_begun = None;
         // The access is tried again.
         self.cycle += u64::from(t.tlb_miss.saturating_sub(t.tlb_walk));
-        let (level, pte) = found?;
+        let mut leaf = found?;
+        let bits = self.unmarked(leaf, access, p);
+        if bits != 0 {
+            if !self.mark(w, leaf, bits) {
+                return self.walk_timed(w, va, access, p, at);
+            }
+            leaf.pte |= bits;
+        }
+        let Leaf { level, pte, .. } = leaf;
         let (way, lost) = match side {
             Side::Inst => self.itlb.insert(vpn, level, asid, pte),
             Side::Data => self.dtlb.insert(vpn, level, asid, pte),

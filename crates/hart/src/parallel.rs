@@ -27,7 +27,14 @@ pub(crate) fn update(ram: &GuestRam, offset: u64, size: u8, f: impl Fn(u64) -> u
     }
 }
 
-fn exchange(ram: &GuestRam, offset: u64, size: u8, old: u64, new: u64) -> Result<u64, u64> {
+/// Replaces a scalar of 4 or 8 bytes if it is what is expected; what was there.
+pub(crate) fn exchange(
+    ram: &GuestRam,
+    offset: u64,
+    size: u8,
+    old: u64,
+    new: u64,
+) -> Result<u64, u64> {
     let done = match size {
         4 => ram
             .compare_exchange_u32(offset, old as u32, new as u32)

@@ -168,7 +168,7 @@ impl Hart {
             record: _,
             area: _,
             // For messages to the user.
-            trap_loop: _,
+            futile: _,
         } = self;
         SavedHart {
             x: x[..32].to_vec(),

@@ -100,11 +100,12 @@ impl From<NotNow> for Undone {
     }
 }
 
-/// The same exception again and again: it was taken in the mode of its handler, at the same place,
-/// and no handler has returned in between. Only for messages; it is no state of the hart.
+/// Traps without progress. Either the same exception again and again, taken in the mode of its handler before that has
+/// returned, or taken where handlers have just returned to, by exception or interrupt. Only for messages; it is no state
+/// of the hart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TrapLoop {
-    /// Cause code.
+    /// Cause, with the interrupt bit.
     pub cause: u64,
     /// Where it happens.
     pub pc: u64,
@@ -112,29 +113,57 @@ pub struct TrapLoop {
     pub tval: u64,
     /// Whether the handler is the machine's, otherwise it is the supervisor's.
     pub machine: bool,
+    /// Whether the handler itself has trapped; otherwise it has returned each time.
+    pub own: bool,
     /// How often in a row.
     pub times: u64,
 }
 
+/// What [`TrapLoop`]s are found by.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Futile {
+    exception: TrapLoop,
+    interrupt: TrapLoop,
+    /// Where a handler has returned to, and the instructions retired by then.
+    returned: (u64, u64),
+    /// Whether one has returned since the last exception.
+    since: bool,
+}
+
 impl Hart {
-    /// The exception that was taken last, and how often in a row.
-    pub fn trap_loop(&self) -> TrapLoop {
-        self.trap_loop
+    /// The exception and the interrupt that were taken last, and how often in a row.
+    pub fn trap_loops(&self) -> [TrapLoop; 2] {
+        [self.futile.exception, self.futile.interrupt]
     }
 
-    /// Takes note of an exception from a mode to a mode.
-    fn count_exception(&mut self, cause: u64, tval: u64, to_s: bool) {
-        let l = &mut self.trap_loop;
-        let own =
-            to_s == (self.privilege == Privilege::Supervisor) && self.privilege != Privilege::User;
-        let again = own && l.cause == cause && l.pc == self.pc && l.machine != to_s;
+    /// Takes note of a trap from the present mode to a mode.
+    fn count_trap(&mut self, cause: u64, tval: u64, to_s: bool) {
+        let f = &mut self.futile;
+        let nothing_done = f.returned == (self.pc, self.instret);
+        let (l, again, own) = if cause & cause::INTERRUPT != 0 {
+            (&mut f.interrupt, nothing_done, false)
+        } else {
+            let supervisor = self.privilege == Privilege::Supervisor;
+            let own = to_s == supervisor && self.privilege != Privilege::User && !f.since;
+            f.since = false;
+            let same = (f.exception.cause, f.exception.pc) == (cause, self.pc);
+            let same = same && f.exception.machine != to_s;
+            (&mut f.exception, same && (own || nothing_done), own)
+        };
         *l = TrapLoop {
             cause,
             pc: self.pc,
             tval,
             machine: !to_s,
-            times: if again { l.times + 1 } else { u64::from(own) },
+            own,
+            times: if again { l.times + 1 } else { 1 },
         };
+    }
+
+    /// Takes note of the return from a handler to `self.pc`, with the instructions retired then.
+    pub(crate) fn count_return(&mut self, instret: u64) {
+        self.futile.returned = (self.pc, instret);
+        self.futile.since = true;
     }
 
     /// The interrupt to take now, if any.
@@ -178,9 +207,7 @@ impl Hart {
             from: h.privilege as u8,
             to: if to_s { 1 } else { 3 },
         });
-        if !interrupt {
-            self.count_exception(code, tval, to_s);
-        }
+        self.count_trap(code, tval, to_s);
         let to = match to_s {
             true => Privilege::Supervisor,
             false => Privilege::Machine,
@@ -266,7 +293,6 @@ impl Hart {
         self.csr.mstatus = n;
         self.privilege = to;
         self.pc = self.csr.mepc;
-        self.trap_loop.times = 0;
         self.context_changed();
     }
 
@@ -281,7 +307,6 @@ impl Hart {
         self.csr.mstatus = n;
         self.privilege = to;
         self.pc = self.csr.sepc;
-        self.trap_loop.times = 0;
         self.context_changed();
     }
 }

@@ -3,6 +3,7 @@
 //! and checksums.
 
 use crate::error::IoContext;
+use crate::kmod::IMAGE;
 use crate::rootfs::Step;
 use crate::tool::{APT_CACHE, APT_GET};
 use crate::{mirror, Error};
@@ -242,10 +243,16 @@ impl Apt {
     pub fn kernel_package(&self) -> Result<String, Error> {
         const META: &str = "linux-image-riscv64";
         let record = self.show(META)?;
-        let kernel = record.depends().find(|d| d.starts_with("linux-image-"));
+        let kernel = record.depends().find(|d| d.starts_with(IMAGE));
         kernel
             .map(str::to_string)
             .ok_or_else(|| self.odd(META, "depends on no linux-image-* package"))
+    }
+
+    /// The packages among which newer releases divide a kernel: image, modules, lists.
+    pub fn kernel_parts(&self, kernel: &str) -> Result<Vec<Package>, Error> {
+        let names = parts_of(kernel, &self.show(kernel)?);
+        names.iter().map(|n| self.package(n)).collect()
     }
 
     /// Downloads one package; apt compares it with the checksum in the signed index. Returns the
@@ -274,6 +281,13 @@ impl Apt {
             .filter(|f| f.extension().is_some_and(|x| x == "deb"))
             .collect())
     }
+}
+
+/// Packages of the same release of the kernel that its package depends on.
+fn parts_of(kernel: &str, record: &Record) -> Vec<String> {
+    let release = kernel.strip_prefix(IMAGE).unwrap_or(kernel);
+    let same = |d: &&str| d.strip_suffix(release).is_some_and(|d| d.ends_with('-'));
+    record.depends().filter(same).map(str::to_string).collect()
 }
 
 /// Other names of suites, which Debian gives to another one with each release.
@@ -475,6 +489,25 @@ mod tests {
         let p = r.package().unwrap();
         assert_eq!((p.name.as_str(), p.size), ("linux-image-riscv64", 1436));
         assert!(p.sha256.starts_with("1b458cc5"));
+    }
+
+    #[test]
+    fn a_kernel_in_one_package_or_in_several() {
+        let of = |kernel: &str, depends: &str| {
+            let text = format!("Package: {kernel}\nDepends: {depends}\n");
+            parts_of(kernel, &Record::parse(&text).unwrap())
+        };
+        let whole =
+            "kmod, linux-base (>= 4.12~), initramfs-tools (>= 0.120) | linux-initramfs-tool";
+        assert!(of("linux-image-6.12.107+deb13-riscv64", whole).is_empty());
+        let divided = "dracut | initramfs-tools (>= 0.120), linux-base-7.2.13+deb14-riscv64 (= 7.2.13-1), \
+                       linux-binary-7.2.13+deb14-riscv64 (= 7.2.13-1), linux-modules-7.2.13+deb14-riscv64 (= 7.2.13-1)";
+        let parts = of("linux-image-7.2.13+deb14-riscv64", divided);
+        let names = ["base", "binary", "modules"];
+        assert_eq!(
+            parts,
+            names.map(|n| format!("linux-{n}-7.2.13+deb14-riscv64"))
+        );
     }
 
     #[test]

@@ -27,11 +27,21 @@ const MANIFEST: &str = "manifest.json";
 struct Resolved {
     suite: String,
     packages: [Package; 3],
+    /// See [`Apt::kernel_parts`].
+    #[serde(default)]
+    kernel_parts: Vec<Package>,
     /// The kernel's headers, for modules of our own; none if they could not be had.
     #[serde(default)]
     headers: Vec<Package>,
     /// See [`Manifest::date`].
     date: u64,
+}
+
+impl Resolved {
+    /// What an image cannot be made without.
+    fn needed(&self) -> impl Iterator<Item = &Package> {
+        self.packages.iter().chain(&self.kernel_parts)
+    }
 }
 
 /// Builds the guest image, or finds it in the cache.
@@ -161,6 +171,9 @@ fn key(resolved: &Resolved, options: &Options) -> String {
     for p in &resolved.packages {
         line(&["package", &p.name, &p.version, &p.sha256]);
     }
+    for p in &resolved.kernel_parts {
+        line(&["kernel part", &p.name, &p.version, &p.sha256]);
+    }
     for p in &resolved.headers {
         line(&["headers", &p.name, &p.version, &p.sha256]);
     }
@@ -224,7 +237,7 @@ impl Builder<'_> {
     }
 
     fn have_all(&self, r: &Resolved) -> bool {
-        r.packages.iter().all(|p| self.package_file(p).exists())
+        r.needed().all(|p| self.package_file(p).exists())
     }
 
     fn package_file(&self, p: &Package) -> PathBuf {
@@ -243,19 +256,16 @@ impl Builder<'_> {
                 apt.package("opensbi")?,
                 apt.package("busybox-static")?,
             ],
+            kernel_parts: apt.kernel_parts(&kernel)?,
             headers: Vec::new(),
             date: apt.index_date()?,
         };
         let packages = self.dir.join("packages");
         fs::create_dir_all(&packages).context("create", &packages)?;
-        for p in &resolved.packages {
+        for p in resolved.needed() {
             self.fetch(apt, p)?;
         }
-        let keep: Vec<PathBuf> = resolved
-            .packages
-            .iter()
-            .map(|p| self.package_file(p))
-            .collect();
+        let keep: Vec<PathBuf> = resolved.needed().map(|p| self.package_file(p)).collect();
         for old in fs::read_dir(&packages)
             .context("read", &packages)?
             .flatten()
@@ -380,7 +390,7 @@ impl Builder<'_> {
         key: &str,
         compiler: String,
     ) -> Result<(), Error> {
-        let [kernel_deb, opensbi_deb, busybox_deb] = &resolved.packages;
+        let [_, opensbi_deb, busybox_deb] = &resolved.packages;
 
         let work = self.temporary("compile")?;
         let programs = guest::compile(work.path(), |name| {
@@ -402,7 +412,7 @@ impl Builder<'_> {
             .into_values()
             .next()
             .ok_or_else(|| missing(busybox_deb, "bin/busybox"))?;
-        let mut kernel = self.kernel(apt, kernel_deb)?;
+        let mut kernel = self.kernel(apt, resolved)?;
         let off2f_missing = self.own_module(apt, resolved, &mut kernel)?;
         if self.wants(&kmod::ETHOC) {
             let module = self.compile_module(&kmod::ETHOC, apt, resolved, &kernel.release)?;
@@ -416,7 +426,11 @@ impl Builder<'_> {
             builder: format!("nagori-image {} ({BUILDER})", env!("CARGO_PKG_VERSION")),
             suite: resolved.suite.clone(),
             date: resolved.date,
-            packages: [&resolved.packages[..], &resolved.headers].concat(),
+            packages: resolved
+                .needed()
+                .chain(&resolved.headers)
+                .cloned()
+                .collect(),
             kernel_release: kernel.release.clone(),
             compiler,
             modules: kernel.modules.iter().map(|m| m.name.clone()).collect(),
@@ -439,39 +453,32 @@ impl Builder<'_> {
         )
     }
 
-    fn kernel(&mut self, apt: &Apt, p: &Package) -> Result<Kernel, Error> {
+    fn kernel(&mut self, apt: &Apt, resolved: &Resolved) -> Result<Kernel, Error> {
+        let p = &resolved.packages[0];
         let release = p
             .name
-            .strip_prefix("linux-image-")
+            .strip_prefix(kmod::IMAGE)
             .unwrap_or(&p.name)
             .to_string();
-        let tree = format!("lib/modules/{release}/");
-        // With merged /usr the same path begins with usr/.
-        let below = |path: &str| -> Option<String> {
-            let path = path.strip_prefix("usr/").unwrap_or(path);
-            path.strip_prefix(&tree).map(str::to_string)
-        };
-        let files = self.unpack(apt, p, |path| {
-            path.starts_with("boot/vmlinu")
-                || below(path).is_some_and(|b| {
-                    b == "modules.builtin" || b.ends_with(".ko") || b.ends_with(".ko.xz")
-                })
-        })?;
         let mut image = None;
         let mut builtin = String::new();
         let mut packed = std::collections::BTreeMap::new();
-        for (path, bytes) in files {
-            match below(&path) {
-                Some(b) if b == "modules.builtin" => {
-                    builtin = String::from_utf8_lossy(&bytes).into_owned();
+        for part in [p].into_iter().chain(&resolved.kernel_parts) {
+            let files = self.unpack(apt, part, |path| part_of_kernel(path, &release).is_some())?;
+            for (path, bytes) in files {
+                match part_of_kernel(&path, &release) {
+                    Some(KernelFile::Image) => image = Some((path, bytes)),
+                    Some(KernelFile::Builtin) => {
+                        builtin = String::from_utf8_lossy(&bytes).into_owned();
+                    }
+                    Some(KernelFile::Module(below)) => {
+                        packed.insert(below.to_string(), bytes);
+                    }
+                    None => {}
                 }
-                Some(b) => {
-                    packed.insert(b, bytes);
-                }
-                None => image = Some((path, bytes)),
             }
         }
-        let (path, image) = image.ok_or_else(|| missing(p, "a kernel in boot/"))?;
+        let (path, image) = image.ok_or_else(|| missing(p, "a kernel"))?;
         if image.get(0x38..0x3c) != Some(b"RSC\x05") {
             return Err(missing(
                 p,
@@ -591,6 +598,32 @@ fn initrd(
     Ok(a.finish())
 }
 
+/// A file of a kernel package.
+#[derive(Debug, PartialEq, Eq)]
+enum KernelFile<'a> {
+    Image,
+    /// The list of modules that the image contains.
+    Builtin,
+    /// A module, by its path below the directory of modules.
+    Module(&'a str),
+}
+
+/// What a path in a package of a kernel is; `None` if it is not needed.
+fn part_of_kernel<'a>(path: &'a str, release: &str) -> Option<KernelFile<'a>> {
+    if path.starts_with("boot/vmlinu") {
+        return Some(KernelFile::Image);
+    }
+    // With merged /usr the same path begins with usr/.
+    let path = path.strip_prefix("usr/").unwrap_or(path);
+    let below = path.strip_prefix("lib/modules/")?.strip_prefix(release)?;
+    match below.strip_prefix('/')? {
+        "vmlinuz" => Some(KernelFile::Image),
+        "modules.builtin" => Some(KernelFile::Builtin),
+        b if b.ends_with(".ko") || b.ends_with(".ko.xz") => Some(KernelFile::Module(b)),
+        _ => None,
+    }
+}
+
 /// The caller holds the lock, so nobody else uses the name of the new file.
 pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let new = path.with_extension("new");
@@ -627,6 +660,7 @@ mod tests {
                 sha256: sha256(name.as_bytes()),
                 size: 1,
             }),
+            kernel_parts: Vec::new(),
             headers: Vec::new(),
         }
     }
@@ -642,7 +676,7 @@ mod tests {
         assert_eq!(key(&r, &elsewhere), base);
 
         let mut all = vec![base];
-        for change in 0..6 {
+        for change in 0..7 {
             let (mut r, mut o) = (resolved(), Options::new("/a"));
             match change {
                 0 => r.packages[2].version = "2".into(),
@@ -650,6 +684,7 @@ mod tests {
                 2 => r.suite = "forky".into(),
                 3 => o.modules.truncate(3),
                 4 => o.add_modules(["xfs"]),
+                5 => r.kernel_parts = vec![r.packages[0].clone()],
                 // Lengths are part of the hash, so that adjacent names cannot be confused.
                 _ => {
                     r.packages[1].name = "opensb".into();
@@ -660,7 +695,36 @@ mod tests {
         }
         all.sort();
         all.dedup();
-        assert_eq!(all.len(), 7);
+        assert_eq!(all.len(), 8);
+    }
+
+    #[test]
+    fn kernels_of_both_layouts_are_found() {
+        let of = |path| part_of_kernel(path, "7.2-riscv64");
+        assert_eq!(of("boot/vmlinux-7.2-riscv64"), Some(KernelFile::Image));
+        assert_eq!(
+            of("usr/lib/modules/7.2-riscv64/vmlinuz"),
+            Some(KernelFile::Image)
+        );
+        for path in [
+            "lib/modules/7.2-riscv64/kernel/fs/ext4/ext4.ko.xz",
+            "usr/lib/modules/7.2-riscv64/kernel/fs/ext4/ext4.ko.xz",
+        ] {
+            let module = KernelFile::Module("kernel/fs/ext4/ext4.ko.xz");
+            assert_eq!(of(path), Some(module));
+        }
+        assert_eq!(
+            of("lib/modules/7.2-riscv64/modules.builtin"),
+            Some(KernelFile::Builtin)
+        );
+        for other in [
+            "usr/lib/modules/7.2-riscv64/dtb/a.dtb",
+            "lib/modules/7.2-riscv64-rt/vmlinuz",
+            "lib/modules/7.2-riscv64/modules.builtin.modinfo",
+            "boot/config-7.2-riscv64",
+        ] {
+            assert_eq!(of(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -59,7 +59,7 @@ impl Own {
     }
 }
 
-const IMAGE: &str = "linux-image-";
+pub(crate) const IMAGE: &str = "linux-image-";
 const ARCHITECTURE: &str = "-riscv64";
 
 /// Of the kernel's own options (arch/riscv/Makefile and the top Makefile) those that matter for a module: code for

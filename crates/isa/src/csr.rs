@@ -95,8 +95,10 @@ pub const MHPMEVENT_MASK: u64 = 15 << 60;
 const EVENT_CODE: u64 = 0xffff;
 /// Exceptions that can be delegated: all but ecall from M (11), and reserved ones.
 pub const MEDELEG_MASK: u64 = 0xb3ff;
-/// `menvcfg`: FIOM, CBIE, CBCFE, CBZE, STCE.
-pub const MENVCFG_MASK: u64 = (1 << 63) | 0xf1;
+/// `menvcfg`.ADUE: hardware sets A and D bits, where there is Svadu.
+pub const ADUE: u64 = 1 << 61;
+/// `menvcfg`: FIOM, CBIE, CBCFE, CBZE, ADUE, STCE.
+pub const MENVCFG_MASK: u64 = (1 << 63) | ADUE | 0xf1;
 /// `senvcfg`: FIOM, CBIE, CBCFE, CBZE.
 pub const SENVCFG_MASK: u64 = 0xf1;
 

@@ -77,6 +77,8 @@ extensions! {
     Sscofpmf "sscofpmf" [Zihpm];
     /// Timer of supervisor mode, `stimecmp`.
     Sstc "sstc" [Zicsr];
+    /// Hardware that sets the A and D bits of page-table entries, where `menvcfg.ADUE` says so.
+    Svadu "svadu" [Zicsr];
     /// Privileged architecture (machine, supervisor and user mode).
     Priv "priv" [Zicsr];
     /// Vendor extension: write back and invalidate lines of the L1 data cache.

@@ -34,6 +34,8 @@ pub struct Job {
     pub timed: bool,
     /// Whether piped input is passed on when the guest listens, and its end as Ctrl-D.
     pub send_end: bool,
+    /// Whether piped input waits for a prompt; see [`Software::prompts`](crate::software::Software::prompts).
+    pub prompted: bool,
     /// The engine that runs the guest's code.
     pub engine: Engine,
     /// Instructions of all harts that warm caches, TLBs and predictors before statistics start; 0 for none.
@@ -56,6 +58,7 @@ impl Job {
             htif: Agreed::default(),
             timed: false,
             send_end: false,
+            prompted: false,
             engine: Engine::best(),
             warm_up: 0,
             max_instructions: None,

@@ -99,12 +99,25 @@ pub struct Software {
     pub initrd: Option<Part>,
     /// Firmware.
     pub firmware: Option<Part>,
+    /// Files to put into memory besides, with their addresses.
+    pub load: Vec<KernelFile>,
     /// More kernel arguments.
     pub append: Option<String>,
     /// Whether these are the only kernel arguments.
     pub append_only: bool,
     /// A shell command to run.
     pub run: Option<String>,
+}
+
+impl Software {
+    /// Whether a system starts that asks for input when it is ready, and throws away what comes before: it has a root
+    /// file system, and no command to run.
+    pub fn prompts(&self) -> bool {
+        let arguments = self.append.as_deref().unwrap_or_default();
+        let has = |name: &str| arguments.split_whitespace().any(|a| a.starts_with(name));
+        let root = has("root=") || has("nagori.root=");
+        root && self.run.is_none() && !has("nagori.run=") && !has("nagori.agent=")
+    }
 }
 
 /// Reads and places all files.
@@ -156,9 +169,33 @@ pub fn plan(
     };
     let bus = bus(description)?;
     let config = &description.config;
-    Ok(loader::plan_linux(&files, ram, |boot| {
-        tree::blob(config, &bus, boot)
-    })?)
+    let mut plan = loader::plan_linux(&files, ram, |boot| tree::blob(config, &bus, boot))?;
+    for data in &software.load {
+        let what = data.file.display();
+        let at = data.at.ok_or_else(|| {
+            Error::Request(format!(
+                "--load {what}: where? expected FILE@0xADDRESS, such as keys.bin@0x801ff000"
+            ))
+        })?;
+        plan.add_data(ram, FileData::read(Role::Data, &data.file)?, at)?;
+    }
+    Ok(plan)
+}
+
+/// The release of the Linux kernel in a plan, as the kernel tells it, if there is one.
+pub fn kernel_release(plan: &Plan) -> Option<String> {
+    const BANNER: &[u8] = b"Linux version ";
+    let kernel = plan.segments.iter().find(|s| s.role == Role::Kernel)?;
+    let mut rest = kernel.bytes.as_slice();
+    loop {
+        let at = rest.windows(BANNER.len()).position(|w| w == BANNER)?;
+        rest = &rest[at + BANNER.len()..];
+        let end = rest.iter().take(64).position(|b| *b == b' ');
+        let release = end.and_then(|n| std::str::from_utf8(&rest[..n]).ok());
+        if let Some(r) = release.filter(|r| r.starts_with(|c: char| c.is_ascii_digit())) {
+            return Some(r.to_owned());
+        }
+    }
 }
 
 /// The machine's bus with all devices, from which the device tree is made.

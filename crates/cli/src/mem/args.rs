@@ -310,10 +310,10 @@ Examples:
   nagori mem record --machine server-caches --set 'cache.llc.size=2560 KiB' -o sort.trc.zst -- sort big.txt
   nagori mem run --memory ddr4 --trace gcc.trc.zst --mode timestamped --cycle '0.3 ns'
 
-Programs for x86-64, AArch64 and RV64 run under Debian's qemu-user. The trace has what the caches of the
-machine do not have: lines read, lines written back. Its time is the number of instructions. Pages have the
-order of their first use. What the kernel does in system calls is not seen, nor are other programs that this
-one starts.";
+Programs for x86-64 run under Valgrind (Debian: valgrind, gcc). The trace has what the caches of the
+machine do not have: lines read, lines written back. Its time is the number of instructions. Pages
+have the order of their first use. Threads run one at a time. What the kernel does in system calls
+is not seen, nor are other programs and processes that this one starts.";
 
 /// Record the memory traffic of a program of this computer.
 #[derive(Debug, Args)]

@@ -124,6 +124,7 @@ fn fields_of_an_extension_are_zero_without_it() {
         assert_eq!(bits(Ext::Zicboz, envcfg), 1 << 7);
     }
     assert_eq!(bits(Ext::Sstc, 0x30a), 1 << 63);
+    assert_eq!(bits(Ext::Svadu, 0x30a), 1 << 61);
     assert_eq!(bits(Ext::C, 0x341), 2);
     assert_eq!(bits(Ext::C, 0x141), 2);
     for counteren in [0x306, 0x106] {

@@ -10,6 +10,7 @@ mod loads;
 mod modes;
 mod observe;
 mod robust;
+mod svadu;
 mod timing;
 mod triggers;
 mod zacas;

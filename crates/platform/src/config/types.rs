@@ -34,7 +34,7 @@ pub struct MachineConfig {
     /// the nearest whole number of Hz.
     pub timebase_hz: Frequency,
     /// Extensions in lower case: i, m, a, f, d, c, zicsr, zifencei, zicntr, zihpm, zicbom, zicboz,
-    /// zicbop, zihintpause, zihintntl, zicond, zacas, zba, zbb, zbs, sscofpmf, sstc, and
+    /// zicbop, zihintpause, zihintntl, zicond, zacas, zba, zbb, zbs, sscofpmf, sstc, svadu, and
     /// xcflush (cflush.d.l1). Instructions of others are illegal, and their CSRs do not exist; i and
     /// zicsr cannot be left out.
     pub isa: Vec<String>,

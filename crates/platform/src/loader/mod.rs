@@ -98,6 +98,8 @@ pub enum Role {
     DeviceTree,
     /// A bare-metal program.
     Program,
+    /// Whatever software expects at an address.
+    Data,
 }
 
 impl fmt::Display for Role {
@@ -108,6 +110,7 @@ impl fmt::Display for Role {
             Role::Initramfs => "initramfs",
             Role::DeviceTree => "device tree",
             Role::Program => "bare-metal program",
+            Role::Data => "data",
         })
     }
 }
@@ -240,6 +243,35 @@ impl Plan {
             memory_size: size,
         });
         self.entry.a1 = addr;
+        Ok(())
+    }
+
+    /// Adds a file at an address of `ram` that nothing else needs.
+    pub fn add_data(&mut self, ram: RamRange, file: FileData, addr: u64) -> Result<(), LoadError> {
+        let (role, size) = (Role::Data, file.bytes.len() as u64);
+        ram.claim(role, &file.path, addr, size)?;
+        let after = self.segments.partition_point(|s| s.addr < addr);
+        let near = [after.checked_sub(1), Some(after)].into_iter().flatten();
+        for s in near.filter_map(|i| self.segments.get(i)) {
+            let other_end = s.addr + s.memory_size.max(s.bytes.len() as u64);
+            if s.addr < addr + size && addr < other_end {
+                return Err(LoadError::Overlap {
+                    role,
+                    path: file.path,
+                    start: addr,
+                    end: addr + size,
+                    other: s.role,
+                    other_end,
+                });
+            }
+        }
+        let segment = Segment {
+            role,
+            addr,
+            bytes: file.bytes,
+            memory_size: size,
+        };
+        self.segments.insert(after, segment);
         Ok(())
     }
 

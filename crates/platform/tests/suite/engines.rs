@@ -137,6 +137,41 @@ fn every_program_is_the_same_with_both_engines() {
     assert!(ended >= 40, "only {ended} runs came to their end");
 }
 
+/// The program finds out by itself whether hardware sets A and D bits, and checks either.
+#[test]
+fn with_svadu_engines_and_slices_make_no_difference() {
+    let Some(programs) = programs("svadu") else {
+        return;
+    };
+    let (name, elf) = programs.iter().find(|(n, _)| n == "mmu").expect("mmu");
+    let isa = describe("vc707", &[]).config.isa;
+    let isa: Vec<String> = isa.iter().map(|e| format!("{e:?}")).collect();
+    let isa = format!("isa=[{},\"svadu\"]", isa.join(","));
+    for timed in [false, true] {
+        let with = |engine, slice| {
+            let mut m = build(&describe("vc707", &["harts=1", &isa]), timed);
+            m.set_engine(engine).expect("an engine of this host");
+            load(&mut m, elf);
+            run_whole(&mut m, slice, MOST, |_| ())
+        };
+        let expected = with(Engine::Interpreter, SLICE);
+        let said = &expected.outcome.console;
+        let passed = said.contains("ok adue.both") && said.contains(" 0 failed");
+        assert!(passed, "{said}");
+        for (engine, slice) in [
+            (Engine::best(), SLICE),
+            (TINY, SLICE),
+            (Engine::best(), 777),
+        ] {
+            assert_same(
+                &expected,
+                &with(engine, slice),
+                &format!("{name}, {engine:?}"),
+            );
+        }
+    }
+}
+
 #[test]
 fn engines_change_at_random_moments() {
     let Some(programs) = programs("switched") else {

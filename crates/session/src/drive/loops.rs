@@ -1,4 +1,4 @@
-//! A hint for the user about a guest that traps in its own trap handler endlessly.
+//! A hint for the user about a guest that traps endlessly, without an instruction in between that is not a handler's.
 
 use super::{Service, Wishes};
 use crate::caller::Caller;
@@ -10,6 +10,8 @@ use nagori_platform::machine::{Machine, Stop};
 
 /// No guest that makes progress traps so often in a row.
 const MANY: u64 = 100_000;
+/// The same of interrupts, which a timer's divide into shorter rows.
+const MANY_INTERRUPTS: u64 = 10_000;
 
 /// Watches for traps that cause themselves; reports the first.
 pub struct Loops<'a> {
@@ -32,17 +34,24 @@ impl<O: Observer> Service<O> for Loops<'_> {
         if self.told {
             return Ok(());
         }
-        let mut harts = (0..).map_while(|i| machine.hart(i));
-        if let Some(h) = harts.find(|h| h.trap_loop().times >= MANY) {
-            let vector = match h.trap_loop().machine {
+        let harts = (0..).map_while(|i| machine.hart(i));
+        let mut all = harts.flat_map(|h| h.trap_loops().map(|l| (h, l)));
+        if let Some((h, l)) = all.find(|(_, l)| l.times >= most(l.cause)) {
+            let vector = match l.machine {
                 true => h.csr.mtvec,
                 false => h.csr.stvec,
             };
-            self.caller
-                .warning(&text(h.id, &h.trap_loop(), vector & !3));
+            self.caller.warning(&text(h.id, &l, vector & !3));
             self.told = true;
         }
         Ok(())
+    }
+}
+
+fn most(code: u64) -> u64 {
+    match code & cause::INTERRUPT {
+        0 => MANY,
+        _ => MANY_INTERRUPTS,
     }
 }
 
@@ -52,7 +61,24 @@ fn text(hart: usize, l: &TrapLoop, handler: u64) -> String {
         true => ("machine", "mtvec"),
         false => ("supervisor", "stvec"),
     };
+    if l.cause & cause::INTERRUPT != 0 {
+        let (what, why) = interrupt(l.cause & !cause::INTERRUPT);
+        return format!(
+            "hart {hart} is interrupted for ever: {what} (cause {}) at pc {:#x}, {name} handler at {handler:#x}, which returns each time, and not an instruction is executed in between: {why}",
+            l.cause & !cause::INTERRUPT, l.pc
+        );
+    }
     let (what, why) = meaning(l.cause);
+    if !l.own {
+        let why = match l.pc {
+            0 => "something has jumped to address 0, such as a handler that was never set, or code with relocations that nobody has applied; a handler that passes exceptions on leads back there",
+            _ => "the handler has not removed the cause",
+        };
+        return format!(
+            "hart {hart} takes the same exception for ever: {what} (cause {}) at pc {:#x}, tval {:#x}, {name} handler at {handler:#x}, which returns to that instruction each time: {why}; --trace irq shows the first trap",
+            l.cause, l.pc, l.tval
+        );
+    }
     let why = match (l.pc == handler, handler) {
         (true, 0) => format!("{register} was never set, so the first trap, whatever it was, has led to address 0; set {register} early, and see the first trap with --trace irq"),
         (true, _) if fetches(l.cause) => format!("{register} points to where no code can be fetched"),
@@ -62,6 +88,23 @@ fn text(hart: usize, l: &TrapLoop, handler: u64) -> String {
         "hart {hart} traps in its own {name} trap handler for ever: {what} (cause {}) at pc {:#x}, tval {:#x}, handler at {handler:#x}: {why}",
         l.cause, l.pc, l.tval
     )
+}
+
+/// The name of an interrupt, and why it may stay.
+fn interrupt(code: u64) -> (&'static str, &'static str) {
+    match code {
+        1 | 3 => ("a software interrupt", "the handler does not clear it"),
+        5 | 7 => (
+            "a timer interrupt",
+            "the handler does not set the timer to a later time, or takes longer than until then",
+        ),
+        9 | 11 => (
+            "an external interrupt",
+            "the device still asks for it when its number is given back to the PLIC; \
+             a 16550's request for output ends when IIR is read or THR is written",
+        ),
+        _ => ("an interrupt", "the handler does not clear it"),
+    }
 }
 
 fn fetches(code: u64) -> bool {
@@ -105,6 +148,7 @@ mod tests {
             pc,
             tval: 0x10,
             machine: true,
+            own: true,
             times: MANY,
         };
         let unset = text(1, &at(cause::FETCH_ACCESS, 0), 0);
@@ -119,6 +163,24 @@ mod tests {
         assert!(
             stack.contains("stack pointer") && stack.contains("cause 7"),
             "{stack}"
+        );
+        let passed_on = TrapLoop {
+            own: false,
+            ..at(cause::FETCH_PAGE, 0)
+        };
+        let passed_on = text(0, &passed_on, 0x8000_0000);
+        assert!(
+            passed_on.contains("the same exception for ever") && passed_on.contains("address 0"),
+            "{passed_on}"
+        );
+        let uart = TrapLoop {
+            own: false,
+            ..at(cause::INTERRUPT | 9, 0x8000_1000)
+        };
+        let uart = text(0, &uart, 0x8000_0000);
+        assert!(
+            uart.contains("interrupted for ever") && uart.contains("IIR"),
+            "{uart}"
         );
     }
 }

@@ -21,6 +21,10 @@ const END_OF_INPUT: u8 = 4;
 /// Guest time between two attempts to tell the guest that input has ended. An attempt may be lost,
 /// to a program that does not read or when a shell changes the terminal's mode.
 const END_INTERVAL: Ps = Ps(1_000_000_000_000);
+/// Guest time without output after which a guest gets input that waits for a prompt.
+const SILENCE: Ps = Ps(60_000_000_000_000);
+/// Bytes of the last line of output that are kept.
+const TAIL: usize = 256;
 /// Typed bytes that are kept for a guest that does not listen yet; further ones are left in the
 /// host's buffers.
 const MOST_TYPED: usize = 1 << 20;
@@ -42,8 +46,36 @@ pub struct Terminal<'a, O: Observer> {
     /// Number of bytes that the UART has and the guest has not read.
     unread: usize,
     end_sent: Option<Ps>,
-    /// Whether the guest has just been told of the end.
+    /// Whether the guest has just been told something.
     told: bool,
+    /// Whether input waits for a prompt.
+    held: bool,
+    /// The last line of output, and when there was any.
+    tail: Vec<u8>,
+    heard: Ps,
+    caller: Option<&'a dyn Caller>,
+    /// Whether the user knows that the end of input is kept back.
+    withheld: bool,
+}
+
+/// What a guest that waits for input has asked for.
+#[derive(Debug, PartialEq, Eq)]
+enum Prompt {
+    /// A user's name, or a password. What else is in the terminal is thrown away then, since getty and login clear it.
+    Login,
+    /// Something else.
+    Other,
+}
+
+impl Prompt {
+    /// The prompt that a line of output is, if it is one.
+    fn of(line: &[u8]) -> Option<Prompt> {
+        match line {
+            _ if line.ends_with(b"login: ") || line.ends_with(b"assword: ") => Some(Prompt::Login),
+            [.., b' '] => Some(Prompt::Other),
+            _ => None,
+        }
+    }
 }
 
 impl<'a, O: Observer> Terminal<'a, O> {
@@ -56,9 +88,10 @@ impl<'a, O: Observer> Terminal<'a, O> {
         caller: Option<&'a dyn Caller>,
     ) -> Self {
         let htif = job.htif.words.map(|w| Htif::new(w, caller));
+        let piped = job.send_end && !port.interactive();
         Terminal {
             // A program may read input through HTIF instead of the UART.
-            patient: htif.is_some() || job.send_end && !port.interactive(),
+            patient: htif.is_some() || piped,
             set_up: false,
             port,
             statistics,
@@ -68,7 +101,55 @@ impl<'a, O: Observer> Terminal<'a, O> {
             unread: 0,
             end_sent: None,
             told: false,
+            held: job.prompted && piped,
+            tail: Vec::new(),
+            heard: Ps(0),
+            caller,
+            withheld: false,
         }
+    }
+
+    /// Takes note of output.
+    fn hear(&mut self, output: &[u8], now: Ps) {
+        if output.is_empty() {
+            return;
+        }
+        self.heard = now;
+        let line = output.rsplit(|b| *b == b'\n').next().unwrap_or_default();
+        if line.len() < output.len() {
+            self.tail.clear();
+        }
+        self.tail.extend(line);
+        self.tail.drain(..self.tail.len().saturating_sub(TAIL));
+    }
+
+    /// The guest waits, until a time at the latest, and listens: what it gets of the input that waits for a prompt.
+    fn answer(&mut self, now: Ps, until: Ps) -> Vec<u8> {
+        match Prompt::of(&self.tail) {
+            Some(Prompt::Login) => {
+                self.tail.clear();
+                let end = self.typed.iter().position(|b| *b == b'\n');
+                let line = end.map_or(self.typed.len(), |i| i + 1);
+                self.typed.drain(..line).collect()
+            }
+            None if until != Ps::NEVER && now.saturating_sub(self.heard) < SILENCE => Vec::new(),
+            Some(Prompt::Other) | None => {
+                self.held = false;
+                std::mem::take(&mut self.typed)
+            }
+        }
+    }
+
+    /// Whether the guest is told that input has ended. getty would end at that, and be started again for ever.
+    fn tells_end(&mut self) -> bool {
+        if Prompt::of(&self.tail) != Some(Prompt::Login) {
+            return true;
+        }
+        if let (false, Some(caller)) = (self.withheld, self.caller) {
+            caller.note("input has ended at a login prompt, and the guest goes on; Ctrl-C ends it");
+        }
+        self.withheld = true;
+        false
     }
 
     /// Whether the guest is to be told that there is no more input.
@@ -122,7 +203,7 @@ impl<O: Observer> Service<O> for Terminal<'_, O> {
         if self.htif.is_some() {
             wishes.slice_of(htif::SLICE);
         }
-        if !self.typed.is_empty() && !wishes.hold {
+        if !self.typed.is_empty() && !wishes.hold && !self.held {
             machine.console_input(&self.typed);
             self.unread += self.typed.len();
             self.typed.clear();
@@ -131,7 +212,9 @@ impl<O: Observer> Service<O> for Terminal<'_, O> {
     }
 
     fn after(&mut self, machine: &mut Machine<O>, stop: Stop, wishes: &mut Wishes) -> Result<()> {
-        self.port.write(&machine.console_output())?;
+        let output = machine.console_output();
+        self.hear(&output, machine.now());
+        self.port.write(&output)?;
         if let Some(htif) = &mut self.htif {
             let open = self.port.is_open();
             if stop == Stop::Reset {
@@ -140,12 +223,20 @@ impl<O: Observer> Service<O> for Terminal<'_, O> {
                 wishes.end(end);
             }
         }
-        let idle = matches!(stop, Stop::Idle(_));
+        if let Stop::Idle(until) = stop {
+            let asked = self.held && !self.typed.is_empty();
+            if asked && unread(machine) == 0 && listens(machine) {
+                let line = self.answer(machine.now(), until);
+                machine.console_input(&line);
+                self.told = !line.is_empty();
+            }
+        }
+        let idle = matches!(stop, Stop::Idle(_)) && !self.told;
         if idle && self.typed.is_empty() && self.ends_input() && unread(machine) == 0 {
             let now = machine.now();
             let sent = self.end_sent;
             let due = sent.is_none_or(|t| now.saturating_sub(t) >= END_INTERVAL);
-            if due && listens(machine) {
+            if due && listens(machine) && self.tells_end() {
                 machine.console_input(&[END_OF_INPUT]);
                 self.end_sent = Some(now);
                 self.told = true;
@@ -175,4 +266,19 @@ fn listens<O: Observer>(machine: &Machine<O>) -> bool {
         .bus()
         .get::<Uart>()
         .is_some_and(|u| u.interrupts_on_input())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prompts_are_told_from_other_output() {
+        let of = |line: &str| Prompt::of(line.as_bytes());
+        assert_eq!(of("nagori login: "), Some(Prompt::Login));
+        assert_eq!(of("Password: "), Some(Prompt::Login));
+        assert_eq!(of("\u{1b}[?2004hroot@nagori:~# "), Some(Prompt::Other));
+        assert_eq!(of("[  ***  ] A start job is running (5s / 1min 30s)"), None);
+        assert_eq!(of(""), None);
+    }
 }

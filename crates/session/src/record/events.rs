@@ -1,4 +1,4 @@
-//! What the plugin writes: see plugin.c for the bits.
+//! What the tool for Valgrind writes: see tool.c for the bits.
 
 use nagori_hart::lines::standalone::Access;
 use std::io::{self, ErrorKind, Read};

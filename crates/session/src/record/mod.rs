@@ -1,5 +1,5 @@
-//! Traces of the host's programs: QEMU's user-mode emulation runs a program, a plugin tells which
-//! lines it touches, and what the caches of a machine do not have becomes a memory trace.
+//! Traces of the host's programs: Valgrind runs a program, a tool for it tells which lines it
+//! touches, and what the caches of a machine do not have becomes a memory trace.
 //!
 //! A page of the program's memory gets the next page of the trace's memory when it is first
 //! touched. Time is the number of instructions. What the kernel reads and writes in system calls is
@@ -7,6 +7,7 @@
 
 mod events;
 mod pages;
+mod tool;
 
 use crate::caller::{self, Caller};
 use crate::error::{Context, Error, Result};
@@ -24,12 +25,11 @@ use std::ffi::OsString;
 use std::io::{self, PipeReader};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus};
 
-/// The plugin's source. It is compiled on the user's machine, for the interface of its QEMU.
-const PLUGIN: &str = include_str!("plugin.c");
-/// Versions of the interface in which the functions that the plugin uses are the same.
-const INTERFACES: std::ops::RangeInclusive<u32> = 1..=8;
+/// Machines in the header of an ELF file.
+const X86_64: u16 = 62;
+const RISCV: u16 = 243;
 /// Greatest size of the trace's memory.
 const MEMORY: u64 = 16 << 30;
 
@@ -59,7 +59,7 @@ pub struct Recorder {
     instructions: u64,
     records: u64,
     ended: bool,
-    /// Contains the plugin.
+    /// Contains the tool.
     _dir: tempfile::TempDir,
 }
 
@@ -82,17 +82,15 @@ impl Recorder {
     /// Starts a program. Its standard streams are those of this process.
     pub fn start(o: &Options, caller: &dyn Caller) -> Result<Recorder> {
         let path = find(&o.program)?;
-        let emulator = emulator(&path)?;
+        check(&path)?;
         let m = o.machine.resolve(&[])?;
         let dir = tempfile::tempdir().context("cannot make a temporary directory")?;
-        let plugin = caller::outside(caller, || build(emulator, dir.path()))?;
+        let tool = caller::outside(caller, || tool::build(dir.path()))?;
         let (reader, writer) = io::pipe()?;
-        // The program's emulator inherits it.
+        // The tool inherits it.
         rustix::io::fcntl_setfd(&writer, FdFlags::empty()).map_err(io::Error::from)?;
-        let plugin = format!("file={},fd={}", plugin.display(), writer.as_raw_fd());
-        // The same addresses and random numbers in every run.
-        let child = Command::new("setarch")
-            .args(["-R", emulator, "-seed", "1", "-plugin", &plugin])
+        let child = tool
+            .command(writer.as_raw_fd())
             .arg(&path)
             .args(&o.args)
             .spawn()
@@ -124,7 +122,7 @@ impl Recorder {
         let levels = self.levels.iter().zip(&found);
         if self.instructions == 0 {
             return Err(Error::Program(format!(
-                "{}: QEMU has not run the program",
+                "{}: Valgrind has not run the program",
                 self.name
             )));
         }
@@ -208,8 +206,8 @@ fn find(program: &Path) -> Result<PathBuf> {
     found.ok_or_else(|| Error::Program(format!("{}: no such program in PATH", program.display())))
 }
 
-/// QEMU's emulator for a program: by the machine that its ELF header names.
-fn emulator(program: &Path) -> Result<&'static str> {
+/// Refuses what Valgrind cannot run.
+fn check(program: &Path) -> Result<()> {
     let mut head = [0; 20];
     let read = std::fs::File::open(program).and_then(|mut f| io::Read::read(&mut f, &mut head));
     let shown = program.display();
@@ -220,56 +218,11 @@ fn emulator(program: &Path) -> Result<&'static str> {
     }
     // Class (64 bits), byte order (little endian), machine.
     match (head[4], head[5], u16::from_le_bytes([head[18], head[19]])) {
-        (2, 1, 62) => Ok("qemu-x86_64"),
-        (2, 1, 183) => Ok("qemu-aarch64"),
-        (2, 1, 243) => Ok("qemu-riscv64"),
-        _ => wrong("neither x86-64 nor AArch64 nor RV64: such programs are not recorded"),
+        (2, 1, X86_64) => Ok(()),
+        (2, 1, RISCV) => wrong(
+            "a program for RV64, and only those for x86-64 are recorded; \
+             run it in a machine: `nagori run --trace-bus FILE -- PROGRAM`",
+        ),
+        _ => wrong("not for x86-64: such programs are not recorded"),
     }
-}
-
-/// Compiles the plugin for an emulator's version of the interface.
-fn build(emulator: &str, dir: &Path) -> Result<PathBuf> {
-    let source = dir.join("plugin.c");
-    std::fs::write(&source, PLUGIN)?;
-    let plugin = dir.join("plugin.so");
-    let mut last = String::new();
-    for version in INTERFACES {
-        let compiled = output(
-            Command::new("cc")
-                .args(["-O2", "-shared", "-fPIC", "-fvisibility=hidden"])
-                .arg(format!("-DNAGORI_PLUGIN_API={version}"))
-                .arg("-o")
-                .args([&plugin, &source]),
-            "cc (Debian: gcc)",
-        )?;
-        if !compiled.0 {
-            return Err(Error::Request(format!(
-                "cc cannot compile QEMU's plugin: {}",
-                compiled.1
-            )));
-        }
-        // Plugins are loaded before the program, which need not exist.
-        let loaded = output(
-            Command::new(emulator)
-                .arg("-plugin")
-                .args([&plugin, &dir.join("none")]),
-            &format!("{emulator} (Debian: qemu-user)"),
-        )?;
-        last = loaded.1;
-        if !last.contains("plugin") {
-            return Ok(plugin);
-        }
-    }
-    Err(Error::Request(format!(
-        "{emulator} takes no plugin: {}",
-        last.trim_end()
-    )))
-}
-
-/// Runs a command; whether it succeeded, and its stderr.
-fn output(command: &mut Command, what: &str) -> Result<(bool, String)> {
-    let out = command.stdin(Stdio::null()).output();
-    let out = out.with_context(|| format!("cannot run {what}"))?;
-    let text = String::from_utf8_lossy(&out.stderr).into_owned();
-    Ok((out.status.success(), text))
 }

@@ -91,9 +91,12 @@ fn simple(rng: &mut Rng) -> u32 {
     }
 }
 
-/// Often all extensions, else not those that a few cannot be without.
+/// Often all extensions, else not those that a few cannot be without. Half of the time, hardware sets A and D bits.
 fn some_extensions(rng: &mut Rng) -> Extensions {
     let mut set = Extensions::ALL;
+    if rng.one_in(2) {
+        set = set.without(Ext::Svadu);
+    }
     if rng.one_in(3) {
         for _ in 0..1 + rng.below(4) {
             let e = rng.pick(Ext::ALL);
