@@ -30,10 +30,10 @@ Examples:
   echo '0x92000000 0x40001000 4 x256' | nagori iomap merge - --json
 
 A list has one port a line; # begins a comment:
-  FROM [TO [SIZE]] [xCOUNT] [vm=N] [r|w|rw]
+  FROM [TO SIZE] [xCOUNT] [vm=N] [r|w|rw]
   keep TO SIZE
-FROM is the address that the virtual machine uses, TO that on the bus (default: the same), SIZE in
-bytes (default 4). xCOUNT stands for so many ports one behind the other. `keep` names ports of the
+FROM is the address that the virtual machine uses, TO that on the bus, SIZE in bytes; without these
+two, 4 bytes at the same address. xCOUNT stands for so many ports one behind the other. `keep` names ports of the
 bus that no virtual machine may reach.";
 
 /// Find the fewest table entries for a list of I/O ports.

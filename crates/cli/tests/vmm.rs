@@ -101,6 +101,7 @@ fn a_wrong_partition_file_is_refused_with_the_line() {
         ),
         ("vm a\n hart 0\n next\n memory 0x80001000 0x1000\n", "memory behind the monitor's"),
         ("vm a\n map 0x1g 0 4\n", "line 2: this is no number"),
+        ("vm a\n map 0x60000000 0x10001000\n", "line 2: a number is missing"),
     ];
     for (i, (text, what)) in cases.iter().enumerate() {
         let file = place.path().join(format!("p{i}.txt"));

@@ -3,12 +3,12 @@
 //! One port a line, `#` begins a comment:
 //!
 //! ```text
-//! FROM [TO [SIZE]] [xCOUNT] [vm=N] [r|w|rw]
+//! FROM [TO SIZE] [xCOUNT] [vm=N] [r|w|rw]
 //! keep TO SIZE
 //! ```
 //!
-//! `FROM` is the address that the VM uses, `TO` the one on the bus (default: the same), `SIZE` in
-//! bytes (default 4). `xCOUNT` stands for so many ports one behind the other, on both sides.
+//! `FROM` is the address that the VM uses, `TO` the one on the bus, `SIZE` in bytes; without them, 4 bytes
+//! at the same address. `xCOUNT` stands for so many ports one behind the other, on both sides.
 //! `keep` names ports of the bus that no VM may reach. Numbers are decimal or, with `0x`,
 //! hexadecimal.
 
@@ -64,6 +64,9 @@ pub struct ParseError {
     /// What is wrong there, and what would be right.
     pub what: String,
 }
+
+/// The form of a port's line.
+const FORM: &str = "FROM [TO SIZE] [xCOUNT] [vm=N] [r|w|rw]";
 
 fn number(word: &str) -> Result<u64, String> {
     let digits = word.strip_prefix("0x").or(word.strip_prefix("0X"));
@@ -125,10 +128,16 @@ fn port(words: &[&str], line: usize) -> Result<(Port, u64), String> {
         }
     }
     let Some(&from) = numbers.first() else {
-        return Err("expected FROM [TO [SIZE]] [xCOUNT] [vm=N] [r|w|rw]".into());
+        return Err(format!("expected {FORM}"));
     };
-    let to = numbers.get(1).copied().unwrap_or(from);
-    let size = numbers.get(2).copied().unwrap_or(4);
+    // Of two numbers the second one may be meant as either.
+    let (to, size) = match numbers[1..] {
+        [] => (from, 4),
+        [to, size, ..] => (to, size),
+        [n] => {
+            return Err(format!("{from:#x} and {n:#x}: an address on the bus needs its size, and a size the address before it; expected {FORM}"))
+        }
+    };
     let count = count.unwrap_or(1);
     let all = size
         .checked_mul(count)
@@ -211,6 +220,16 @@ mod tests {
         let cases = [
             ("\n12 ab", 2, "`ab`"),
             ("r", 1, "expected FROM"),
+            (
+                "0x3f8 8",
+                1,
+                "0x3f8 and 0x8: an address on the bus needs its size",
+            ),
+            (
+                "1\n0x60000000 0x10001000 x2 vm=1 r",
+                2,
+                "expected FROM [TO SIZE]",
+            ),
             ("1 2 3 4", 1, "`4` is one too many"),
             ("1 r rw", 1, "`rw` is one too many"),
             ("1 x0", 1, "x256"),
