@@ -166,19 +166,10 @@ impl Apt {
         for name in wanted {
             check_name("package", name)?;
         }
-        let mut c = self.tool(APT_GET);
-        c.args(["install", "--simulate", "--no-install-recommends", "--yes"])
-            .args(wanted);
-        let out = match APT_GET.run(c, "choose packages") {
-            Err(Error::Command { output, .. }) => {
-                return Err(self.odd(
-                    &wanted.join(" "),
-                    &format!("cannot be installed ({output})"),
-                ))
-            }
+        let simulated = match self.simulate(wanted) {
+            Err(Error::Command { output, .. }) => return Err(self.refused(wanted, output)),
             other => other?,
         };
-        let simulated = String::from_utf8_lossy(&out.stdout).into_owned();
         let chosen = chosen(&simulated);
         let mut c = self.tool(APT_CACHE);
         c.arg("show").args(
@@ -203,6 +194,41 @@ impl Apt {
             })
             .collect();
         Ok((packages?, order(&simulated)))
+    }
+
+    /// What apt says it would do to install packages on an empty system.
+    fn simulate(&self, wanted: &[String]) -> Result<String, Error> {
+        let mut c = self.tool(APT_GET);
+        c.args(["install", "--simulate", "--no-install-recommends", "--yes"])
+            .args(wanted);
+        let out = APT_GET.run(c, "choose packages")?;
+        Ok(String::from_utf8_lossy(&out.stdout).into_owned())
+    }
+
+    /// Why apt does not install these packages: those to blame are the ones that it does not install alone. If there are none,
+    /// it is the first one that does not go with those before it.
+    fn refused(&self, wanted: &[String], output: String) -> Error {
+        let says = |some: &[String]| match self.simulate(some) {
+            Err(Error::Command { output, .. }) => Some(output),
+            _ => None,
+        };
+        let alone = wanted.iter().filter_map(|name| {
+            let said = says(std::slice::from_ref(name))?;
+            Some((name.clone(), format!("cannot be installed ({said})")))
+        });
+        let mut blamed: Vec<(String, String)> = alone.collect();
+        if blamed.is_empty() {
+            let first = (1..wanted.len()).find_map(|n| Some((&wanted[n], says(&wanted[..=n])?)));
+            let (name, said) = match first {
+                Some((name, said)) => (name.clone(), said),
+                None => (wanted.join(" "), output),
+            };
+            let what = format!("cannot be installed with the other packages ({said})");
+            blamed.push((name, what));
+        }
+        let names: Vec<String> = blamed.iter().map(|b| b.0.clone()).collect();
+        let said: Vec<String> = blamed.into_iter().map(|b| b.1).collect();
+        self.odd(&names.join(" "), &said.join("; "))
     }
 
     /// The mirror whose index was read last.
