@@ -144,7 +144,8 @@ docs: ## The board's tables and picture in README.md and docs/accuracy.md, measu
 	cargo build --release -p nagori-cli
 	@mkdir -p build
 	$(NAGORI) bench board --plot docs/board.svg --json > build/board.json
-	python3 scripts/board_tables.py < build/board.json
+	$(NAGORI) image build --json > build/image.json
+	python3 scripts/board_tables.py build/image.json < build/board.json
 
 fresh-machine: ## Both commands on a Debian 12 and 13 that were installed a moment ago (root; ARGS=--help)
 	@scripts/fresh-machine $(ARGS)

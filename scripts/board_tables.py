@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Writes the board's tables into README.md and docs/accuracy.md.
 
-Reads what `nagori bench board --json` prints from standard input. `make docs` runs both.
-Everything else in these files stays as it is.
+Reads what `nagori bench board --json` prints from standard input, and what `nagori image build --json` prints from
+the file that is named: the image is a part of the result. `make docs` runs all three. Everything else in these files
+stays as it is.
 """
 
 import csv
@@ -27,6 +28,15 @@ with DATA.open() as f:
 errors = {k: 100 * (measured[k] / v - 1) for k, v in published.items()}
 mean = sum(map(abs, errors.values())) / len(errors)
 largest = max(map(abs, errors.values()))
+
+
+def image():
+    """What the image that was measured is made of, without parentheses."""
+    if len(sys.argv) != 2:
+        sys.exit(__doc__.strip())
+    manifest = json.loads(pathlib.Path(sys.argv[1]).read_text())["manifest"]
+    parts = [f"{p['name']} {p['version']}" for p in manifest["packages"][:3]] + [manifest["compiler"]]
+    return "image of " + ", ".join(re.sub(r"[()]", "", part) for part in parts)
 
 
 def short(op, case):
@@ -60,8 +70,8 @@ def rewrite(path, header, rows, sentence, by):
     path.write_text(text)
 
 
-summary = f"mean absolute error {mean:.1f} %, largest {largest:.1f} %"
-pattern = r"mean absolute error [0-9.]+ %, largest [0-9.]+ %"
+summary = f"mean absolute error {mean:.1f} %, largest {largest:.1f} % ({image()})"
+pattern = r"mean absolute error [0-9.]+ %, largest [0-9.]+ %(?: \([^)]*\))?"
 rewrite(ROOT / "README.md", "| benchmark | dram | coarse | fine | extended |",
         [short(op, c) for op in ("read", "write") for c in SHORT], pattern, summary)
 rewrite(ROOT / "docs/accuracy.md",
