@@ -21,6 +21,7 @@ use std::process::{Command, Stdio};
 const EXAMPLES: &str = "\
 Examples:
   nagori bench off2f
+      The first table of docs/off2f.md
   nagori bench off2f --disk-latency hdd --sizes 32,64,96,128 --methods extended
   nagori bench off2f --program ./sort --json
   nagori bench off2f --sizes 128 --memory-model board,pcm,xpoint --real sqlite3,python3
@@ -40,7 +41,7 @@ pub struct Off2fArgs {
     pub machine: MachineArgs,
     /// KiB of text of the programs that do nothing, separated by commas; multiples of 4.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(4..=16384),
-          default_values_t = [32, 64, 96, 128, 256, 512, 1024, 2048, 4096, 8192])]
+          default_values_t = [32, 64, 96, 128, 1024, 2048, 4096, 8192])]
     pub sizes: Vec<u32>,
     /// How often these programs go through their text, and how many times as long the jobs of --real are; several numbers,
     /// separated by commas, show from where on text on NVMM costs more than reading it from the disk once.
@@ -59,11 +60,12 @@ pub struct Off2fArgs {
     /// Programs of Debian's with short jobs, separated by commas: busybox, sqlite3, python3.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = real)]
     pub real: Vec<Real>,
-    /// States of the guest in which a program starts, separated by commas: cold, reset [default: both].
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = state)]
+    /// States of the guest in which a program starts, separated by commas: cold, reset. Each start after a reset boots the guest
+    /// first.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = state, default_value = "cold")]
     pub states: Vec<State>,
     /// Starts of each program in each state; the one with the median of the times is reported.
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,
     /// A list of {program, passes, text_kib, memory, state, format, method, exec_to_exit_ns, fastest_ns, slowest_ns, starts,
     /// page_faults, bytes_read, nvmm_fetches, break_even_passes}.
@@ -270,10 +272,6 @@ pub fn command(a: &Off2fArgs, messages: &Messages) -> anyhow::Result<Exit> {
         .into_iter()
         .filter(|m| a.methods.is_empty() || a.methods.contains(m))
         .collect();
-    let states = match a.states.as_slice() {
-        [] => &State::ALL,
-        some => some,
-    };
     let board = [BOARD.to_string()];
     let memories = match a.memory_model.as_slice() {
         [] => &board,
@@ -287,7 +285,7 @@ pub fn command(a: &Off2fArgs, messages: &Messages) -> anyhow::Result<Exit> {
                 true => &methods,
                 false => &[Method::Dram],
             },
-            states,
+            states: &a.states,
             repeat: a.repeat,
         };
         // The guest adds to it.
