@@ -1,7 +1,7 @@
 //! Traces of the harts' activity.
 
 use crate::args::TraceKind;
-use crate::output::file::Stream;
+use crate::output::file::Staged;
 use anyhow::Context;
 use nagori_hart::trap::cause;
 use nagori_hart::world::{AccessKind, Commit, Event, LineKind, Observer, Reg, TrapEvent};
@@ -78,11 +78,53 @@ fn privilege_letter(p: u8) -> char {
     }
 }
 
+/// The file of a trace. With its first failure it is given up, and nothing of it stays.
+struct Lines {
+    path: PathBuf,
+    out: Option<BufWriter<Staged>>,
+    failure: Option<io::Error>,
+}
+
+impl Lines {
+    fn create(path: &Path, option: &'static str) -> anyhow::Result<Lines> {
+        Ok(Lines {
+            path: path.into(),
+            out: Some(BufWriter::new(Staged::create(path).context(option)?)),
+            failure: None,
+        })
+    }
+
+    fn write(&mut self, line: impl FnOnce(&mut BufWriter<Staged>) -> io::Result<()>) {
+        let Some(out) = &mut self.out else { return };
+        if let Err(e) = line(out) {
+            self.failure = Some(e);
+            self.out = None;
+        }
+    }
+
+    /// The failure, once.
+    fn check(&mut self) -> io::Result<()> {
+        self.failure.take().map_or(Ok(()), Err)
+    }
+
+    /// Gives the file its name.
+    fn finish(&mut self) -> io::Result<()> {
+        self.check()?;
+        match self.out.take() {
+            Some(out) => out.into_inner().map_err(|e| e.into_error())?.close(),
+            None => Ok(()),
+        }
+    }
+
+    fn failed(&self) -> String {
+        format!("cannot write the trace to {}", self.path.display())
+    }
+}
+
 /// Writes a line for each traced event. Lines start with their kind (exec, mem, irq, line), the cycle of
 /// the hart, and the hart; lines of a commit log have Spike's format.
-pub struct Tracer<W: Write = BufWriter<Stream>> {
-    out: W,
-    path: PathBuf,
+pub struct Tracer {
+    out: Lines,
     exec: bool,
     mem: bool,
     irq: bool,
@@ -90,7 +132,6 @@ pub struct Tracer<W: Write = BufWriter<Stream>> {
     commit: bool,
     isa: Extensions,
     symbols: Symbols,
-    failure: Option<io::Error>,
 }
 
 impl Tracer {
@@ -101,16 +142,8 @@ impl Tracer {
         isa: Extensions,
         symbols: Symbols,
     ) -> anyhow::Result<Tracer> {
-        let file = Stream::create(path).context("--trace-file")?;
-        Ok(Tracer::new(BufWriter::new(file), path, kinds, isa, symbols))
-    }
-}
-
-impl<W: Write> Tracer<W> {
-    fn new(out: W, path: &Path, kinds: &[TraceKind], isa: Extensions, symbols: Symbols) -> Self {
-        Tracer {
-            out,
-            path: path.into(),
+        Ok(Tracer {
+            out: Lines::create(path, "--trace-file")?,
             exec: kinds.contains(&TraceKind::Exec),
             mem: kinds.contains(&TraceKind::Mem),
             irq: kinds.contains(&TraceKind::Irq),
@@ -118,8 +151,7 @@ impl<W: Write> Tracer<W> {
             commit: kinds.contains(&TraceKind::Commit),
             isa,
             symbols,
-            failure: None,
-        }
+        })
     }
 
     fn line(
@@ -128,21 +160,16 @@ impl<W: Write> Tracer<W> {
         (hart, cycle, pc): (usize, u64, u64),
         rest: std::fmt::Arguments,
     ) {
-        if self.failure.is_some() {
-            return;
-        }
-        let written = match self.symbols.lookup(pc) {
+        let symbol = self.symbols.lookup(pc);
+        self.out.write(|out| match symbol {
             Some((name, offset)) => writeln!(
-                self.out,
+                out,
                 "{kind} {cycle:>10} h{hart} {pc:#018x} <{name}+{offset:#x}> {rest}"
             ),
-            None => writeln!(self.out, "{kind} {cycle:>10} h{hart} {pc:#018x} <?> {rest}"),
-        };
-        self.failure = written.err();
+            None => writeln!(out, "{kind} {cycle:>10} h{hart} {pc:#018x} <?> {rest}"),
+        });
     }
-}
 
-impl<W: Write> Tracer<W> {
     /// Writes an instruction, with the values that it has written.
     fn exec(&mut self, c: &Commit) {
         let letter = privilege_letter(c.privilege);
@@ -191,9 +218,7 @@ impl<W: Write> Tracer<W> {
 
     /// Writes a line in the form of Spike's commit log.
     fn log(&mut self, c: &Commit) {
-        if self.failure.is_none() {
-            self.failure = writeln!(self.out, "{}", spike(c)).err();
-        }
+        self.out.write(|out| writeln!(out, "{}", spike(c)));
     }
 }
 
@@ -247,8 +272,8 @@ fn spike(c: &Commit) -> String {
     line
 }
 
-impl<W: Write + Send> Compiled for Tracer<W> {}
-impl<W: Write> Observer for Tracer<W> {
+impl Compiled for Tracer {}
+impl Observer for Tracer {
     const COMMITS: bool = true;
 
     fn happened(&mut self, event: &Event<'_>) {
@@ -273,34 +298,23 @@ impl<W: Write> Observer for Tracer<W> {
     }
 }
 
-impl<W: Write + Send> Watch for Tracer<W> {
+impl Watch for Tracer {
     fn check(&mut self) -> anyhow::Result<()> {
-        match self.failure.take() {
-            Some(e) => {
-                Err(e).with_context(|| format!("cannot write the trace to {}", self.path.display()))
-            }
-            None => Ok(()),
-        }
+        let done = self.out.check();
+        done.with_context(|| self.out.failed())
     }
 
     fn finish(&mut self) -> anyhow::Result<()> {
-        self.check()?;
-        self.failure = self.out.flush().err();
-        self.check()
+        let done = self.out.finish();
+        done.with_context(|| self.out.failed())
     }
 }
 
 /// Writes the line transfers of the bus, in the format that `nagori mem run` reads.
-struct BusWriter {
-    out: BufWriter<Stream>,
-    failure: Option<io::Error>,
-}
+struct BusWriter(Lines);
 
 impl BusWatch for BusWriter {
     fn moved(&mut self, t: &BusTransfer<'_>) {
-        if self.failure.is_some() {
-            return;
-        }
         let line = bus::Transfer {
             time: t.at.0,
             hart: t.by.hart as u32,
@@ -311,16 +325,15 @@ impl BusWatch for BusWriter {
             region: t.region.unwrap_or("board").as_bytes(),
             latency: t.done.map(|d| d.0.saturating_sub(t.at.0)),
         };
-        self.failure = line.write(&mut self.out).err();
+        self.0.write(|out| line.write(out));
     }
 
     fn check(&mut self) -> io::Result<()> {
-        self.failure.take().map_or(Ok(()), Err)
+        self.0.check()
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        self.check()?;
-        self.out.flush()
+        self.0.finish()
     }
 }
 
@@ -347,16 +360,11 @@ pub struct BusTrace {
 }
 
 impl BusTrace {
-    /// A trace to a new file.
-    pub fn create(path: &Path) -> anyhow::Result<BusTrace> {
-        let file = Stream::create(path).context("--trace-file")?;
-        let writer = BusWriter {
-            out: BufWriter::new(file),
-            failure: None,
-        };
+    /// A trace to a new file, which this option names.
+    pub fn create(path: &Path, option: &'static str) -> anyhow::Result<BusTrace> {
         Ok(BusTrace {
             path: path.into(),
-            writer: Some(writer),
+            writer: Some(BusWriter(Lines::create(path, option)?)),
         })
     }
 

@@ -124,19 +124,31 @@ fn a_full_disk_is_told_before_the_work_and_no_file_is_left() {
 #[test]
 fn a_trace_that_fills_the_disk_ends_the_run() {
     let files = Files::new();
-    files.write("endless.elf", &endless().elf());
+    // Reads one line after the other.
+    let walk = Program::new()
+        .op(Op::Auipc, T0, 0, 0, 0)
+        .op(Op::Ld, T1, T0, 0, 0)
+        .op(Op::Addi, T0, T0, 0, 64)
+        .op(Op::Jal, 0, 0, 0, -8);
+    files.write("walk.elf", &walk.elf());
     std::fs::create_dir(files.path("disk")).unwrap();
-    let script = "\"$NAGORI\" bare --machine small --max-instructions 1000000 \
-        --trace exec --trace-file disk/trace --stats-file stats.json endless.elf >&2; echo $?; exit 5";
-    let Some(out) = on_a_disk(&files.path("."), 256, script) else {
-        return;
-    };
-    let errors = String::from_utf8_lossy(&out.stderr);
-    assert_eq!(out.stdout, b"1\n", "{errors}");
-    assert!(
-        errors.contains("disk/trace") && errors.contains("No space left"),
-        "{errors}"
-    );
+    for kind in ["exec", "bus"] {
+        // The old file stays as it was.
+        let script = format!(
+            "echo old >disk/trace; \"$NAGORI\" bare --machine small --max-instructions 1000000 \
+             --trace {kind} --trace-file disk/trace --stats-file stats.json walk.elf >&2; \
+             echo $?; cat disk/*; exit 5"
+        );
+        let Some(out) = on_a_disk(&files.path("."), 256, &script) else {
+            return;
+        };
+        let errors = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.stdout, b"1\nold\n", "{kind}: {errors}");
+        assert!(
+            errors.contains("disk/trace") && errors.contains("No space left"),
+            "{kind}: {errors}"
+        );
+    }
 }
 
 /// Waits for a byte, asks for a snapshot, and ends with code 0.

@@ -3,7 +3,7 @@
 //!
 //! `-` is standard output everywhere.
 
-use anyhow::{anyhow, bail, Context};
+use anyhow::{bail, Context};
 use rustix::fs::{access, linkat, openat, Access, AtFlags, Mode, OFlags, CWD};
 use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind, Seek, Write};
@@ -108,11 +108,15 @@ impl Staged {
     }
 
     /// Gives the file its name; afterwards it is on the disk.
-    pub fn finish(mut self) -> anyhow::Result<()> {
+    pub fn finish(self) -> anyhow::Result<()> {
         let path = self.path.clone();
-        self.flush()
-            .and_then(|()| self.name())
-            .with_context(|| failed(&path))
+        self.close().with_context(|| failed(&path))
+    }
+
+    /// The same, with the error of the host alone.
+    pub fn close(mut self) -> io::Result<()> {
+        self.flush()?;
+        self.name()
     }
 
     fn name(self) -> io::Result<()> {
@@ -230,51 +234,6 @@ impl Write for Staged {
     }
 }
 
-/// A file that is read while it grows, such as a trace, or standard output.
-#[derive(Debug)]
-pub struct Stream(Option<File>);
-
-impl Stream {
-    /// Begins a file. If it cannot be written, or is on a full disk, that is an error now, and no
-    /// new file is created.
-    pub fn create(path: &Path) -> anyhow::Result<Stream> {
-        if is_stdout(path) {
-            return Ok(Stream(None));
-        }
-        let dir = parent(path);
-        if !dir.is_dir() {
-            let no = anyhow!("there is no directory {}", dir.display());
-            return Err(no.context(failed(path)));
-        }
-        let was_there = path.symlink_metadata().is_ok();
-        let mut file = File::create(path).with_context(|| failed(path))?;
-        let regular = file.metadata().is_ok_and(|m| m.is_file());
-        let room = if regular { probe(&mut file) } else { Ok(()) };
-        if room.is_err() && !was_there {
-            // It has just been created and is empty.
-            let _ = fs::remove_file(path);
-        }
-        room.with_context(|| failed(path))?;
-        Ok(Stream(Some(file)))
-    }
-}
-
-impl Write for Stream {
-    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        match &mut self.0 {
-            None => io::stdout().write(data),
-            Some(f) => f.write(data),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match &mut self.0 {
-            None => io::stdout().flush(),
-            Some(f) => f.flush(),
-        }
-    }
-}
-
 /// Checks whether a file that somebody else writes under a temporary name and renames can be
 /// created.
 pub fn check(path: &Path) -> anyhow::Result<()> {
@@ -345,8 +304,5 @@ mod tests {
         assert!(text(dir.path()).contains("it is a directory"));
         let e = write(Path::new("/dev/full"), b"x").unwrap_err();
         assert!(format!("{e:#}").contains("No space left"), "{e:#}");
-        let mut s = Stream::create(Path::new("/dev/full")).unwrap();
-        assert_eq!(s.write(b"x").unwrap_err().kind(), ErrorKind::StorageFull);
-        assert!(Stream::create(&dir.path().join("no/trace")).is_err());
     }
 }
