@@ -61,7 +61,7 @@ fn main() -> ExitCode {
             }
             None => {
                 out.error(&e);
-                ExitCode::FAILURE
+                ExitCode::from(output::code(&e))
             }
         },
     }

@@ -47,10 +47,13 @@ pub enum Error {
     #[error("{0}")]
     Request(String),
 
-    /// The program cannot be run in the guest: wrong architecture, truncated, or static where
-    /// libraries are needed.
+    /// The program cannot be run: wrong architecture, truncated, not executable.
     #[error("{0}")]
     Program(String),
+
+    /// There is no such program.
+    #[error("{0}")]
+    NoProgram(String),
 
     /// The guest did something after which the run cannot continue: it violated a protocol,
     /// restarted, or switched itself off.
@@ -138,6 +141,16 @@ impl Error {
         match self {
             Error::Interrupted(i) => Some(i.0),
             Error::During { source, .. } | Error::Unwritable { source, .. } => source.interrupted(),
+            _ => None,
+        }
+    }
+
+    /// The exit code of a shell for a program that cannot be run, if this is the reason: 127 if there is none, else 126.
+    pub fn shell_code(&self) -> Option<u8> {
+        match self {
+            Error::Program(_) => Some(126),
+            Error::NoProgram(_) => Some(127),
+            Error::During { source, .. } => source.shell_code(),
             _ => None,
         }
     }

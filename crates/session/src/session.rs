@@ -134,10 +134,10 @@ impl Options {
         if matches!(self.placement, Placement::Heap | Placement::Size(_))
             && !program.has_libraries()
         {
-            return Err(Error::Program("--placement heap and size>N preload a library, but the program is static: use --placement nvmm".into()));
+            return Err(Error::Request("--placement heap and size>N preload a library, but the program is static: use --placement nvmm".into()));
         }
         if self.rootfs == Rootfs::Smallest && program.needs_files() {
-            return Err(Error::Program("the program needs a root file system: with --rootfs none there are no libraries and no interpreters".into()));
+            return Err(Error::Request("the program needs a root file system: with --rootfs none there are no libraries and no interpreters".into()));
         }
         Ok(())
     }
@@ -517,6 +517,8 @@ mod tests {
         assert!(options.suits(&image).is_ok());
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "#!/bin/sh\n").unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(file.path(), mode).unwrap();
         let script = Executable::find(file.path().to_str().unwrap()).unwrap();
         assert_eq!(Rootfs::least(&script), Rootfs::default());
         options.rootfs = Rootfs::Smallest;

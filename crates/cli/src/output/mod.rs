@@ -15,6 +15,12 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exit(pub u8);
 
+/// The exit code of a command that has failed: as in shells if a program cannot be run, else 1.
+pub fn code(e: &anyhow::Error) -> u8 {
+    let session = e.downcast_ref::<nagori_session::Error>();
+    session.and_then(|e| e.shell_code()).unwrap_or(1)
+}
+
 /// Everything went well.
 pub const SUCCESS: Exit = Exit(0);
 /// The requested figures do not exist, although the program ended well.

@@ -4,6 +4,7 @@ use super::protocol::Placed;
 use crate::error::{Context, Error, Result};
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Where programs of the host are placed in the guest.
@@ -12,6 +13,8 @@ const PLACE: &str = "/run/nagori/bin";
 const ET_DYN: u16 = 3;
 /// Where Linux loads such a program that has an interpreter: two thirds of the 256 GiB of Sv39.
 const DYNAMIC_BASE: u64 = 0x2a_aaaa_a000;
+/// Permissions to execute a file.
+const EXECUTE: u32 = 0o111;
 /// Largest file that goes through the control port.
 const MOST: u64 = 1 << 30;
 
@@ -49,20 +52,26 @@ impl Executable {
         if !name.contains('/') {
             return Ok(Executable::Image(name.into()));
         }
-        match fs::metadata(path) {
-            Ok(m) if m.is_dir() => Err(Error::Program(format!("{name} is a directory, not a program"))),
-            Ok(m) if m.len() > MOST => Err(Error::Program(format!("{name} is larger than 1 GiB; put it into a --share"))),
-            Ok(_) => Ok(Executable::File {
-                path: path.into(),
-                kind: kind(path)?,
-            }),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound && path.is_absolute() => {
-                Ok(Executable::Image(name.into()))
-            }
-            Err(e) => Err(e).with_context(|| {
-                format!("cannot run {name} (a path is one of this host; a program of the image is given by its name or absolute path)")
-            }),
+        let found = runnable(path);
+        if matches!(found, Err(Error::NoProgram(_))) && path.is_absolute() {
+            return Ok(Executable::Image(name.into()));
         }
+        // What a file is says more than its permissions.
+        let kind = if path.is_file() {
+            Some(kind(path)?)
+        } else {
+            None
+        };
+        if found?.len() > MOST {
+            return Err(Error::Program(format!(
+                "{name} is larger than 1 GiB; put it into a --share"
+            )));
+        }
+        let kind = kind.ok_or_else(|| Error::Program(format!("{name} is not a regular file")))?;
+        Ok(Executable::File {
+            path: path.into(),
+            kind,
+        })
     }
 
     /// Whether it needs more than the smallest root file system.
@@ -146,16 +155,42 @@ impl Executable {
     }
 }
 
+/// What the host says of a file of its own that is to be run.
+///
+/// # Errors
+/// There is none, or it is not executable.
+pub(crate) fn runnable(path: &Path) -> Result<fs::Metadata> {
+    use std::io::ErrorKind;
+    let shown = path.display();
+    match fs::metadata(path) {
+        Ok(m) if m.is_dir() => Err(Error::Program(format!("{shown} is a directory, not a program"))),
+        Ok(m) if m.permissions().mode() & EXECUTE == 0 => {
+            Err(Error::Program(format!("{shown} is not executable: chmod +x {shown}")))
+        }
+        Ok(m) => Ok(m),
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Err(Error::NoProgram(format!("cannot run {shown}: {e} (a path is one of this host; a program of the guest's image is given by its name)")))
+        }
+        Err(e) => Err(Error::Program(format!("cannot run {shown}: {e}"))),
+    }
+}
+
 /// Examines a file of the host.
 fn kind(path: &Path) -> Result<Kind> {
     let shown = path.display();
     let mut start = Vec::new();
-    let file = fs::File::open(path).with_context(|| format!("cannot read {shown}"))?;
-    file.take(1 << 20)
-        .read_to_end(&mut start)
-        .with_context(|| format!("cannot read {shown}"))?;
+    fs::File::open(path)
+        .and_then(|file| file.take(1 << 20).read_to_end(&mut start))
+        .map_err(|e| Error::Program(format!("cannot read {shown}: {e}")))?;
     let length = fs::metadata(path).map_or(start.len() as u64, |m| m.len());
-    inspect(&start, length).with_context(|| format!("{shown} cannot be run in the guest"))
+    inspect(&start, length).with_context(|| {
+        let own = path.file_name().filter(|_| path.is_absolute());
+        let own = own.map_or_else(String::new, |name| {
+            let name = name.to_string_lossy();
+            format!(" (it is a file of this host; that of the guest's root file system is `{name}`, without a path)")
+        });
+        format!("{shown} cannot be run in the guest{own}")
+    })
 }
 
 /// Whether a file is a program for Linux that needs a dynamic linker.
@@ -316,7 +351,28 @@ mod tests {
         );
         let p = Executable::find("/usr/bin/no-such-program-here").unwrap();
         assert!(p.needs_image());
-        assert!(Executable::find("./no-such-program-here").is_err());
+        let refused = |name: &str| Executable::find(name).unwrap_err();
+        assert_eq!(refused("./no-such-program-here").shell_code(), Some(127));
+        assert_eq!(refused("./no/such/program").shell_code(), Some(127));
+        assert_eq!(refused("/tmp").shell_code(), Some(126));
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("script");
+        let name = file.to_str().unwrap();
+        let with_mode = |mode| {
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+            Executable::find(name)
+        };
+        fs::write(&file, "#!/bin/sh\n").unwrap();
+        assert!(with_mode(0o755).is_ok());
+        let e = with_mode(0o644).unwrap_err();
+        assert_eq!(e.shell_code(), Some(126));
+        assert!(e.to_string().contains("is not executable: chmod +x"), "{e}");
+        fs::write(&file, "text").unwrap();
+        for mode in [0o644, 0o755] {
+            let e = with_mode(mode).unwrap_err();
+            assert_eq!(e.shell_code(), Some(126));
+            assert!(e.chain().contains("neither"), "{}", e.chain());
+        }
         assert!(Executable::find("/tmp")
             .unwrap_err()
             .to_string()

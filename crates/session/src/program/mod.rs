@@ -16,12 +16,13 @@ pub use running::Running;
 pub use stdin::Stdin;
 pub use streams::{Captured, Stream, Streams};
 
+pub(crate) use executable::runnable;
 pub(crate) use protocol::{Mount, LABEL_READY};
 
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, Result};
 use nagori_memtime::Method;
 use protocol::Placed;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// When the timing model is on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -148,13 +149,7 @@ impl Program {
         let (file, exec) = executable.place()?;
         let mut files: Vec<Placed> = file.into_iter().collect();
         for (file, path) in &self.files {
-            let bytes = std::fs::read(file)
-                .with_context(|| format!("--file: cannot read {}", file.display()))?;
-            files.push(Placed {
-                path: path.clone(),
-                mode: 0o755,
-                bytes: bytes.into(),
-            });
+            files.push(Placed::of_host(file, path)?);
         }
         let loaded = Loaded {
             program: self,
@@ -165,6 +160,27 @@ impl Program {
         loaded.job().check()?;
         Ok(loaded)
     }
+}
+
+/// Those of some words that name files of the host below its working directory that are not among `files`.
+pub fn left_on_host<'a>(
+    words: impl Iterator<Item = &'a str>,
+    files: &[(PathBuf, String)],
+) -> Vec<&'a str> {
+    let here = std::env::current_dir()
+        .ok()
+        .and_then(|d| d.canonicalize().ok());
+    let Some(here) = here else { return Vec::new() };
+    let place = |p: &Path| p.canonicalize().ok();
+    let placed = |word: &str| {
+        let same = |f: &PathBuf| place(f) == place(Path::new(word));
+        files.iter().any(|(file, path)| same(file) || path == word)
+    };
+    let left = |word: &&str| {
+        let real = place(Path::new(word));
+        real.is_some_and(|f| f.is_file() && f.starts_with(&here)) && !placed(word)
+    };
+    words.filter(left).collect()
 }
 
 /// A program whose files have been read. Copies share them, so it can serve many runs under
@@ -182,6 +198,13 @@ impl Loaded {
     /// The kind of the program.
     pub fn executable(&self) -> &Executable {
         &self.executable
+    }
+
+    /// Arguments that name files of the host below its working directory that are not placed in the guest: it does not have them,
+    /// unless a folder is shared.
+    pub fn left_on_host(&self) -> Vec<&str> {
+        let p = &self.program;
+        left_on_host(p.args.iter().skip(1).map(String::as_str), &p.files)
     }
 
     /// The part of the agent's job that follows from the program.

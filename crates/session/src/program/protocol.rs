@@ -1,6 +1,8 @@
 //! The messages on the agent's control port; guest/agent/protocol.h is the guest's side.
 
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Version of the protocol.
@@ -44,6 +46,21 @@ pub struct Placed {
     pub mode: u32,
     /// Its content.
     pub bytes: Arc<[u8]>,
+}
+
+impl Placed {
+    /// A file of the host at a path in the guest, executable if it is so on the host.
+    pub fn of_host(file: &Path, path: &str) -> Result<Placed> {
+        let read = || -> std::io::Result<Placed> {
+            let executable = std::fs::metadata(file)?.permissions().mode() & 0o111 != 0;
+            Ok(Placed {
+                path: path.into(),
+                mode: if executable { 0o755 } else { 0o644 },
+                bytes: std::fs::read(file)?.into(),
+            })
+        };
+        read().with_context(|| format!("--file: cannot read {}", file.display()))
+    }
 }
 
 /// A share to be mounted.
@@ -291,6 +308,22 @@ fn says(kind: u32, b: &[u8]) -> Option<Says> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn what_is_executable_on_the_host_is_so_in_the_guest() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for (host, guest) in [
+            (0o600, 0o644),
+            (0o640, 0o644),
+            (0o711, 0o755),
+            (0o777, 0o755),
+        ] {
+            std::fs::set_permissions(file.path(), PermissionsExt::from_mode(host)).unwrap();
+            let placed = Placed::of_host(file.path(), "/p").unwrap();
+            assert_eq!((placed.mode, placed.path.as_str()), (guest, "/p"));
+        }
+        assert!(Placed::of_host(Path::new("/nonexistent"), "/p").is_err());
+    }
 
     #[test]
     fn a_job_is_written_part_by_part() {

@@ -11,6 +11,7 @@ mod tool;
 
 use crate::caller::{self, Caller};
 use crate::error::{Context, Error, Result};
+use crate::program::runnable;
 use crate::MachineChoice;
 use events::Events;
 use nagori_hart::lines::standalone::{FirstLevelStats, Standalone};
@@ -198,12 +199,13 @@ impl Source for Recorder {
 /// Finds a program as a shell does.
 fn find(program: &Path) -> Result<PathBuf> {
     if program.as_os_str().as_encoded_bytes().contains(&b'/') {
+        runnable(program)?;
         return Ok(program.to_owned());
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut places = std::env::split_paths(&path).map(|dir| dir.join(program));
-    let found = places.find(|p| p.is_file());
-    found.ok_or_else(|| Error::Program(format!("{}: no such program in PATH", program.display())))
+    let found = places.find(|p| runnable(p).is_ok());
+    found.ok_or_else(|| Error::NoProgram(format!("{}: no such program in PATH", program.display())))
 }
 
 /// Refuses what Valgrind cannot run.
