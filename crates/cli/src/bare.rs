@@ -102,6 +102,7 @@ pub fn command(a: &BareArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let attended = Attended {
         args: &a.run_args,
         console,
+        program: Some(a.program.display().to_string()),
         symbols: elf.symbols,
         devices: &devices,
     };

@@ -218,6 +218,7 @@ pub fn command(a: &BootArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let attended = Attended {
         args: &a.run_args,
         console,
+        program: None,
         symbols: Symbols::default(),
         devices: &devices,
     };

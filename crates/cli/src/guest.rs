@@ -53,6 +53,8 @@ pub struct Attended<'a> {
     pub args: &'a RunArgs,
     /// The console.
     pub console: console::Options,
+    /// The program's file, if that is all that runs.
+    pub program: Option<String>,
     /// Names of addresses, for traces.
     pub symbols: Symbols,
     /// The host resources behind devices; the machine's description has the slots.
@@ -125,10 +127,11 @@ pub fn run<O: Watch>(
                 "--trace: a trace of the bus is a file of its own; trace the rest in another run"
             );
         }
-        devices.push(Box::new(BusTrace::create(path)?));
+        devices.push(Box::new(BusTrace::create(path, "--trace-file")?));
     }
     let inspect = &args.inspect;
-    let profiling = Profiling::start(&mut machine, inspect, &attended.symbols)?;
+    let program = (attended.program.as_deref(), &attended.symbols);
+    let profiling = Profiling::start(&mut machine, inspect, program)?;
     let host = Host::start(&mut machine, args.wants_stats());
     let mut console = Console::open(attended.console, messages)?;
     let end = {

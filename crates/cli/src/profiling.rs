@@ -6,7 +6,7 @@ use anyhow::{bail, Context};
 use nagori_hart::world::{Observer, Stall};
 use nagori_platform::loader;
 use nagori_platform::machine::{Attribution, Machine};
-use nagori_profile::{folded, pprof, Lines, Profile, Region, Space, Symbols};
+use nagori_profile::{folded, kernel, pprof, Lines, Profile, Region, Space, Symbols};
 use nagori_ram::GuestRam;
 use std::io::BufWriter;
 use std::path::Path;
@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Ending of files of folded stacks.
 const FOLDED: &str = "folded";
-/// Name of a bare-metal program's own symbols.
-const PROGRAM: &str = "program";
+/// Name of the file from which the kernel's own table of symbols is.
+const KERNEL: &str = "vmlinux";
 
 /// The part of a profile that the machine holds.
 struct Shared(Arc<Mutex<Profile>>);
@@ -45,15 +45,17 @@ pub struct Profiling {
     binary: Option<Staged>,
     /// The file of folded stacks.
     text: Option<Staged>,
+    /// The kernel's functions have names.
+    knows_kernel: bool,
 }
 
 impl Profiling {
-    /// Has a machine's waiting attributed from now on, if requested. Files are created now, so that
-    /// a long run does not end with a name that cannot be written.
+    /// Has a machine's waiting attributed from now on, if requested; `program` is the file that is run, with the symbols that
+    /// its loader has found. Files are created now, so that a long run does not end with a name that cannot be written.
     pub fn start<O: Observer>(
         machine: &mut Machine<O>,
         a: &InspectArgs,
-        own: &loader::Symbols,
+        (program, own): (Option<&str>, &loader::Symbols),
     ) -> anyhow::Result<Option<Profiling>> {
         let Some(path) = &a.profile else {
             return Ok(None);
@@ -64,8 +66,9 @@ impl Profiling {
         }
         if !own.is_empty() {
             let table = own.iter().map(|(a, n, s)| (a, n, s.to_string()));
-            symbols.add_table(PROGRAM, table.collect(), 0);
+            symbols.add_table(program.unwrap_or_default(), table.collect(), 0);
         }
+        let knows_kernel = add_kernel(&mut symbols, machine.ram());
         let create = |path: &Path| Staged::create(path).context("--profile").map(Some);
         let only_text = path.extension().is_some_and(|e| e == FOLDED);
         let (binary, text) = match only_text {
@@ -80,12 +83,17 @@ impl Profiling {
             }
         };
         let period = machine.config().core_period().fraction();
-        let profile = Arc::new(Mutex::new(Profile::new(symbols, period)));
+        let mut profile = Profile::new(symbols, period);
+        if let Some(program) = program {
+            profile.name_program(program);
+        }
+        let profile = Arc::new(Mutex::new(profile));
         machine.set_attribution(Some(Box::new(Shared(profile.clone()))));
         Ok(Some(Profiling {
             profile,
             binary,
             text,
+            knows_kernel,
         }))
     }
 
@@ -93,7 +101,11 @@ impl Profiling {
     pub fn finish<O: Observer>(self, machine: &mut Machine<O>) -> anyhow::Result<()> {
         machine.set_attribution(None);
         let ns = machine.report().elapsed_ps / 1000;
-        let profile = lock(&self.profile);
+        let mut profile = lock(&self.profile);
+        if !self.knows_kernel {
+            // It was not there yet, or had not moved to its addresses.
+            add_kernel(profile.symbols_mut(), machine.ram());
+        }
         if let Some(mut file) = self.binary {
             pprof::write(&profile, ns, BufWriter::new(&mut file)).context("--profile")?;
             file.finish().context("--profile")?;
@@ -104,6 +116,12 @@ impl Profiling {
         }
         .context("--profile")
     }
+}
+
+/// Adds the functions of the kernel in a machine's memory; whether there is one.
+pub fn add_kernel(symbols: &mut Symbols, ram: &GuestRam) -> bool {
+    let found = kernel::functions(ram);
+    found.is_some_and(|table| symbols.add_table(KERNEL, table, 0) > 0)
 }
 
 /// The file and the address of `FILE[@ADDRESS]`.

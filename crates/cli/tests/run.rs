@@ -186,6 +186,11 @@ fn memory_on_nvmm_is_seen() {
     assert!((16_384..24_000).contains(&reads), "{reads}");
 }
 
+fn executable(file: &Path) {
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(file, mode).unwrap();
+}
+
 #[test]
 fn what_cannot_be_run() {
     let Some(p) = Place::new() else { return };
@@ -206,14 +211,65 @@ fn what_cannot_be_run() {
     };
     let probe = std::fs::read(p.path("probe")).unwrap();
     std::fs::write(p.path("half"), &probe[..probe.len() / 2]).unwrap();
-    try_it("./half", 1, "it is cut off");
-    try_it("./text", 1, "neither a riscv64 ELF program nor a script");
+    try_it("./half", 126, "it is cut off");
+    try_it("./text", 126, "neither a riscv64 ELF program nor a script");
+    try_it("./script", 126, "is not executable: chmod +x ./script");
+    try_it("./dynamic", 126, "is not executable");
+    executable(&p.path("dynamic"));
     try_it("./dynamic", 1, "needs a root file system");
     try_it("no-such-program", 127, "there is no no-such-program");
-    try_it("./missing", 1, "cannot run ./missing");
-    try_it("/bin", 1, "is a directory");
+    try_it("./missing", 127, "cannot run ./missing");
+    try_it("./text/below", 127, "cannot run ./text/below");
+    try_it("/bin", 126, "is a directory");
     let here = std::env::current_exe().unwrap();
-    try_it(here.to_str().unwrap(), 1, "not for riscv64");
+    try_it(here.to_str().unwrap(), 126, "not for riscv64");
+    for (name, code) in [("./missing", 127), ("./text", 126), ("/bin", 126)] {
+        for command in [
+            &["compare", "--methods", "dram"][..],
+            &["mem", "record", "-o", "t"],
+        ] {
+            nagori()
+                .current_dir(p.dir.path())
+                .args(command)
+                .args(["--", name])
+                .assert()
+                .code(code);
+        }
+    }
+    // A program's own failure, with a file of the host that the guest does not have.
+    let try_cat = |more: &[&str]| {
+        nagori()
+            .timeout(PATIENCE)
+            .current_dir(p.dir.path())
+            .args(["run", "--functional", "--rootfs", "none"])
+            .args(more)
+            .args(["--", "busybox", "cat", "./text"])
+            .assert()
+    };
+    let hint =
+        "./text is a file of this host, which the guest does not have: --file ./text:/root/text";
+    try_cat(&[]).code(1).stderr(contains(hint));
+    let there = try_cat(&["--file", "./text:/root/text"]);
+    there
+        .code(0)
+        .stdout("hello")
+        .stderr(contains("of this host").not());
+    // What is executable stays so, and nothing else becomes it.
+    std::fs::write(p.path("script"), "#!/bin/busybox sh\necho ran\n").unwrap();
+    let placed = |code: i32, out: &'static str| {
+        nagori()
+            .timeout(PATIENCE)
+            .current_dir(p.dir.path())
+            .args(["run", "--functional", "--rootfs", "none"])
+            .args(["--file", "script:/root/script", "--"])
+            .args(["busybox", "sh", "-c", "/root/script"])
+            .assert()
+            .code(code)
+            .stdout(out);
+    };
+    placed(126, "");
+    executable(&p.path("script"));
+    placed(0, "ran\n");
     nagori().args(["run"]).assert().code(2);
     nagori()
         .args(["run", "--placement", "heap", "--", "./probe"])
@@ -300,6 +356,16 @@ fn profiles_name_the_functions_of_the_program() {
             .map(|l| l.rsplit_once(' ').expect("a number"))
     };
     assert!(lines().any(|(stack, _)| stack.contains(";user;") && stack.contains("main;[dram]")));
+    // The kernel's functions have names, but for modules.
+    let kernel = || lines().filter(|(stack, _)| stack.contains(";supervisor;"));
+    let nameless = |stack: &str| stack.split(';').any(|f| f.starts_with("0xffffffff8"));
+    let with_names = kernel().filter(|(stack, _)| !nameless(stack)).count();
+    assert!(with_names > 10, "{folded}");
+    assert_eq!(with_names, kernel().count(), "{folded}");
+    assert!(
+        kernel().any(|(stack, _)| stack.contains("handle_mm_fault")),
+        "{folded}"
+    );
     assert_eq!(
         waited_ns(&folded),
         20 * number(&a, "/summary/memory_stall_cycles")

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod folded;
+pub mod kernel;
 mod lines;
 pub mod pprof;
 mod profile;

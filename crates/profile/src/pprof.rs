@@ -166,6 +166,22 @@ pub fn message(p: &Profile, duration_ns: u64) -> proto::Profile {
             ..proto::Mapping::default()
         });
     }
+    // pprof shows the first file as that of the profile.
+    if let Some(program) = p.program() {
+        let filename = strings.number(program);
+        match out.mapping.iter().position(|m| m.filename == filename) {
+            Some(at) => out.mapping[..=at].rotate_right(1),
+            None => {
+                let id = out.mapping.len() as u64 + 1;
+                let main = proto::Mapping {
+                    id,
+                    filename,
+                    ..proto::Mapping::default()
+                };
+                out.mapping.insert(0, main);
+            }
+        }
+    }
     let keys = ["region", "process", "privilege", "kind"].map(|k| strings.number(k));
     let mut locations: HashMap<(u64, bool), u64> = HashMap::new();
     let mut functions: HashMap<String, u64> = HashMap::new();
@@ -349,6 +365,24 @@ mod tests {
                 row("0x1000", [70, 1, 0], "dram", "xz", "load"),
             ]
         );
+    }
+
+    #[test]
+    fn the_program_is_the_first_file() {
+        let files = |p: &Profile| -> Vec<(String, u64)> {
+            let got = message(p, 0);
+            let name = |m: &proto::Mapping| got.string_table[m.filename as usize].clone();
+            got.mapping.iter().map(|m| (name(m), m.id)).collect()
+        };
+        let mut p = example();
+        p.symbols_mut()
+            .add_table("vmlinux", vec![(1 << 63, 16, "f".into())], 0);
+        let of = |name: &str, id| (name.to_string(), id);
+        assert_eq!(files(&p), [of("prog", 1), of("vmlinux", 2)]);
+        p.name_program("vmlinux");
+        assert_eq!(files(&p), [of("vmlinux", 2), of("prog", 1)]);
+        p.name_program("xz");
+        assert_eq!(files(&p), [of("xz", 3), of("prog", 1), of("vmlinux", 2)]);
     }
 
     #[test]

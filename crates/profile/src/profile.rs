@@ -94,7 +94,8 @@ pub struct Values {
 /// The profile collected so far.
 pub struct Profile {
     symbols: Symbols,
-    /// Picoseconds of a core cycle.
+    /// The program that is run, if there is one.
+    program: Option<String>,
     /// Of the core clock: the picoseconds of so many cycles.
     period: (u64, u64),
     rows: HashMap<Key, Values>,
@@ -111,6 +112,7 @@ impl Profile {
     pub fn new(symbols: Symbols, period: (u64, u64)) -> Profile {
         Profile {
             symbols,
+            program: None,
             period,
             rows: HashMap::new(),
             numbers: HashMap::new(),
@@ -200,6 +202,21 @@ impl Profile {
     /// The symbols.
     pub fn symbols(&self) -> &Symbols {
         &self.symbols
+    }
+
+    /// The same, to add some.
+    pub fn symbols_mut(&mut self) -> &mut Symbols {
+        &mut self.symbols
+    }
+
+    /// Names the program that is run: its file.
+    pub fn name_program(&mut self, file: &str) {
+        self.program = Some(file.to_string());
+    }
+
+    /// That name.
+    pub fn program(&self) -> Option<&str> {
+        self.program.as_deref()
     }
 
     /// Name of an address space: the one that the guest gave, else one derived from satp.

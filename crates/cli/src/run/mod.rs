@@ -47,8 +47,9 @@ pub fn command(a: &RunProgramArgs, messages: &Messages) -> anyhow::Result<Exit> 
         method: a.method,
         seed: a.common.seed,
     };
-    let bus = a.trace_bus.as_deref().map(BusTrace::create);
-    let bus = bus.transpose().context("--trace-bus")?;
+    let bus = a.trace_bus.as_deref();
+    let bus = bus.map(|path| BusTrace::create(path, "--trace-bus"));
+    let bus = bus.transpose()?;
     let result = prepared.run(
         &a.power,
         how,
@@ -178,16 +179,33 @@ impl<'a> Prepared<'a> {
 
     /// Reports what the exit code does not show.
     fn tell(&self, why: &Why, messages: &Messages) {
-        let Some(text) = why.message() else { return };
-        match why {
-            Why::Outcome(Outcome::Failed { errno, .. }) => {
+        match (why, why.message()) {
+            (Why::Outcome(Outcome::Failed { errno, .. }), Some(text)) => {
                 let e = match self.program.executable().hint(*errno) {
                     Some(hint) => anyhow!(hint).context(text),
                     None => anyhow!(text),
                 };
                 messages.error(&e);
             }
-            _ => messages.note(&text),
+            (Why::Outcome(Outcome::Ended(e)), None) if e.status != 0 => {
+                self.tell_of_files(messages)
+            }
+            (_, Some(text)) => messages.note(&text),
+            (_, None) => {}
+        }
+    }
+
+    /// A program that has failed may have looked for a file of the host.
+    fn tell_of_files(&self, messages: &Messages) {
+        if !self.a.devices.devices().shares.is_empty() {
+            return;
+        }
+        for word in self.program.left_on_host() {
+            let name = Path::new(word).file_name().unwrap_or_default();
+            let name = name.to_string_lossy();
+            messages.note(&format!(
+                "{word} is a file of this host, which the guest does not have: --file {word}:/root/{name} puts it there, --share . the folder"
+            ));
         }
     }
 
@@ -212,7 +230,9 @@ impl<'a> Prepared<'a> {
         let mut inspect = inspect.clone();
         let symbols = program.executable().symbols();
         inspect.profile_symbols.extend(symbols);
-        let profiling = Profiling::start(&mut running.machine, &inspect, &Default::default())?;
+        let name = program.program.args.first().map(String::as_str);
+        let own = (name, &Default::default());
+        let profiling = Profiling::start(&mut running.machine, &inspect, own)?;
         running.holders = remote::services(&inspect, false, messages)?;
         if let Some(trace) = bus {
             running.holders.push(Box::new(trace));

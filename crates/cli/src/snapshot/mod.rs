@@ -84,6 +84,7 @@ fn resume_with<O: Watch>(a: &ResumeArgs, observer: O, messages: &Messages) -> an
             interactive: true,
             interrupt: false,
         },
+        program: None,
         symbols: Symbols::default(),
         devices: &devices,
     };
