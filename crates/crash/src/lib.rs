@@ -24,7 +24,7 @@ pub use lines::Lines;
 pub use model::{Domain, GpfChoice, Mode, Model, Order, StoreBuffer};
 pub use online::{Online, Warning, WarningKind};
 pub use report::{
-    junit, merge, sarif, Change, Coverage, CutReport, Finding, FindingStore, Frame, Left,
+    below, junit, merge, sarif, Change, Coverage, CutReport, Finding, FindingStore, Frame, Left,
     LineContent, Recut, RecutReport, Report, Resolve, Rest, Symbol, UndecidedRead, Unresolved,
     WarningReport,
 };

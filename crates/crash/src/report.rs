@@ -3,7 +3,7 @@
 mod files;
 mod merge;
 
-pub use files::{junit, sarif};
+pub use files::{below, junit, sarif};
 pub(crate) use merge::causes;
 pub use merge::merge;
 
@@ -199,7 +199,7 @@ pub struct Finding {
     pub message: String,
     /// The stores that matter: first the guilty one, the earliest whose loss matters (or whose presence, if no loss does).
     pub stores: Vec<FindingStore>,
-    /// Whether each of them matters; otherwise the budget did not suffice to find out.
+    /// Whether each of them matters; otherwise the search ended before that was known.
     pub minimal: bool,
     /// The power was cut after so many steps of the history.
     pub step: u64,
@@ -348,9 +348,24 @@ pub struct Report {
     /// Cuts during recovery, if there were to be any.
     #[serde(default)]
     pub recuts: Option<RecutReport>,
+    /// Number of the signal that ended the search: what is not covered was not tried for that reason.
+    #[serde(default)]
+    pub signal: Option<u8>,
+    /// What limits what the search can find, in words.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 impl Report {
+    /// Why the search ended before everything was tried, in words.
+    pub fn ended_early(&self) -> Option<String> {
+        match self.signal {
+            Some(n) => Some(format!("the search was ended by signal {n}")),
+            None if self.coverage.stopped => Some("the search ended early".into()),
+            None => None,
+        }
+    }
+
     /// Adds what [`crate::Online`] found.
     pub fn add_warnings(&mut self, warnings: &[Warning], sites: &Sites, resolve: &dyn Resolve) {
         let frames = |site: Option<SiteId>| -> Vec<Frame> {

@@ -95,6 +95,10 @@ pub struct ResultArgs {
     /// The report as SARIF 2.1.0.
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub sarif: Option<PathBuf>,
+    /// In --sarif, give the paths of source files below DIR relative to it, as code scanning needs them: the top of the
+    /// repository, where the programs were compiled.
+    #[arg(long, value_name = "DIR", requires = "sarif", help_heading = "Results")]
+    pub source_root: Option<PathBuf>,
     /// A directory for a file of each finding, for `nagori crash replay`.
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub findings: Option<PathBuf>,
@@ -128,6 +132,9 @@ pub struct ExploreArgs {
     /// during which the power was cut. Operations end at markers that set a label.
     #[arg(long, value_name = "WHICH", help_heading = "Findings")]
     pub oracle: Option<OracleKind>,
+    /// No error if the workload stores nothing to NVMM, so that no power cut can leave anything.
+    #[arg(long, help_heading = "Findings")]
+    pub allow_empty: bool,
     /// A program for python3 on this host: it gets a JSON object with `output` and `labels` on its standard input after
     /// each recovery that succeeded; an exit code other than 0 is a finding.
     #[arg(long, value_name = "FILE", help_heading = "Findings")]

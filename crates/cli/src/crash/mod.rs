@@ -12,16 +12,21 @@ use crate::signals;
 use anyhow::{anyhow, bail, Context};
 use args::{CrashArgs, CrashCommand, ExploreArgs, MergeArgs, ModeKind, OracleKind, ResultArgs};
 use indicatif::{ProgressBar, ProgressStyle};
-use nagori_crash::{explore, junit, sarif, Budget, Domain, Progress, Report, Work};
+use nagori_crash::{
+    below, explore, junit, sarif, Budget, Domain, Finding, Frame, Progress, Report, Work,
+};
+use nagori_platform::machine::Quiet;
 use nagori_session::crash::{domain_of, holds_stores, Plan, Prepared, Recovering};
 use nagori_session::{Options, Rootfs, Session};
 use names::Names;
 use serde_json::{json, Value};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Exit code with findings.
 const FINDINGS: Exit = Exit(1);
+/// Why stores of a program may not be stores to NVMM.
+const PAGE_CACHE: &str = "what a program stores to a mapping of /dev/pmem0, or of a file on a file system without DAX, stays in the page cache, in DRAM, until the kernel writes it back (docs/nvmm.md)";
 /// Exit code of errors.
 const ERROR: Exit = Exit(2);
 
@@ -133,11 +138,16 @@ impl Files {
 
 fn run(a: &ExploreArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let files = Files::open(&a.results)?;
-    let names = Names::new(a)?;
+    let mut names = Names::new(a)?;
     let begin = Instant::now();
     let session = boot(a, messages)?;
     let prepared = Prepared::new(&session, plan(a, &session)?)?;
+    names.add_kernel(prepared.base().fork(Quiet)?.ram());
     let recorded = prepared.record()?;
+    let stores = recorded.stores;
+    if stores.sum() == 0 && !a.allow_empty {
+        bail!("--workload stores nothing to NVMM, so a power cut cannot leave anything that matters; {PAGE_CACHE} (--allow-empty: no error)");
+    }
     messages.note(&format!(
         "workload: {} instructions, {} steps on NVMM, {} points, {} of them different",
         recorded.retired,
@@ -146,6 +156,27 @@ fn run(a: &ExploreArgs, messages: &Messages) -> anyhow::Result<Exit> {
         recorded.cuts.len()
     ));
     let subject = Recovering::new(&prepared, &recorded)?;
+    let mut notes = Vec::new();
+    match subject.without_cut() {
+        Ok(false) if stores.sum() > 0 => notes.push(
+            "recovery and check read nothing of what the workload stores to NVMM: no content of it can make them fail"
+                .to_string(),
+        ),
+        // The search then ends at once, and the report has what the workload itself has shown.
+        Err(e) if e.interrupted().is_some() => {}
+        done => {
+            done?;
+        }
+    }
+    if stores.programs == 0 && stores.kernel > 0 {
+        let n = stores.kernel;
+        notes.push(format!(
+            "all stores of instructions to NVMM ({n}) are the kernel's; {PAGE_CACHE}"
+        ));
+    }
+    for note in &notes {
+        messages.warning(note);
+    }
     let jobs = a.jobs.map_or_else(cores, |n| n as usize);
     let work = Work {
         cuts: &recorded.cuts,
@@ -181,10 +212,9 @@ fn run(a: &ExploreArgs, messages: &Messages) -> anyhow::Result<Exit> {
     };
     let report = explore(&work, &subject, &budget, jobs, &mut progress);
     bar.finish_and_clear();
-    if let Some(n) = messages.signals().caught() {
-        return Err(nagori_session::Interrupted(n).into());
-    }
     let mut report = report.map_err(|e| anyhow!(e))?;
+    report.signal = messages.signals().caught();
+    report.notes = notes;
     report.add_warnings(&recorded.warnings, &recorded.sites, &names);
     let took = searched.elapsed().as_secs_f64();
     let rate = report.recoveries as f64 / took.max(1e-9);
@@ -203,9 +233,18 @@ fn run(a: &ExploreArgs, messages: &Messages) -> anyhow::Result<Exit> {
         "points": recorded.points,
         "cuts": recorded.cuts.len(),
         "labels": recorded.labels,
+        "stores": {
+            "programs": stores.programs,
+            "kernel": stores.kernel,
+            "devices": stores.devices,
+        },
     });
     let own = (json!(own_args()), workload);
-    finish(&a.results, files, own, &report, messages)
+    let exit = finish(&a.results, files, own, &report, messages)?;
+    match report.signal {
+        Some(n) => Err(nagori_session::Interrupted(n).into()),
+        None => Ok(exit),
+    }
 }
 
 /// Reports of shards become one.
@@ -233,7 +272,13 @@ fn merge(a: &MergeArgs, messages: &Messages) -> anyhow::Result<Exit> {
     }
     let report = nagori_crash::merge(&parts).map_err(|e| anyhow!(e))?;
     let own = own.context("there is no report")?;
-    finish(&a.results, files, own, &report, messages)
+    let exit = finish(&a.results, files, own, &report, messages)?;
+    match report.ended_early() {
+        Some(why) if report.signal.is_some() && exit == SUCCESS => {
+            bail!("a shard's report is of no use: {why}; run that shard again")
+        }
+        _ => Ok(exit),
+    }
 }
 
 /// Arguments of a shard, as those of the whole.
@@ -289,7 +334,11 @@ fn finish(
         file.put(junit(report).as_bytes()).context("--junit")?;
     }
     if let Some(file) = files.sarif {
-        let text = format!("{:#}\n", sarif(report));
+        let roots = source_roots(a.source_root.as_deref())?;
+        if !roots.is_empty() && !any_below(report, &roots) {
+            messages.warning("--source-root: no source file of the report is below it");
+        }
+        let text = format!("{:#}\n", sarif(report, &roots));
         file.put(text.as_bytes()).context("--sarif")?;
     }
     if let Some(file) = files.json {
@@ -309,6 +358,26 @@ fn finish(
         messages.note("--findings DIR writes a file of each finding, for `nagori crash replay`");
     }
     Ok(FINDINGS)
+}
+
+/// The names of the directory at the top of the sources.
+fn source_roots(given: Option<&Path>) -> anyhow::Result<Vec<PathBuf>> {
+    let Some(given) = given else {
+        return Ok(Vec::new());
+    };
+    let mut all = vec![std::path::absolute(given).context("--source-root")?];
+    // Compilers write down a path with its links, or without.
+    all.extend(given.canonicalize());
+    Ok(all)
+}
+
+/// Whether a source file of a report is below the top.
+fn any_below(report: &Report, roots: &[PathBuf]) -> bool {
+    let findings = report.findings.iter();
+    let stores = findings.flat_map(|f| f.stores.iter().map(|s| &s.frames).chain([&f.cut_frames]));
+    let all = stores.chain(report.warnings.iter().map(|w| &w.frames));
+    let mut sources = all.flatten().filter_map(|f| f.source.as_ref());
+    sources.any(|(file, _)| below(file, roots).is_some())
 }
 
 fn write(path: &Path, value: &Value) -> anyhow::Result<()> {
@@ -332,25 +401,66 @@ fn count(contents: f64) -> String {
     }
 }
 
+/// The name of the function whose store a finding is about; without one, of the function in which the power is cut.
+fn function(f: &Finding) -> String {
+    let frames = f.stores.first().map_or(&f.cut_frames, |s| &s.frames);
+    let role = if f.stores.is_empty() {
+        "cut in"
+    } else {
+        "store in"
+    };
+    match frames.first() {
+        None => "cut at the beginning".into(),
+        Some(Frame {
+            symbol: Some(s), ..
+        }) => format!("{role} {}", s.name),
+        Some(frame) => format!("{role} a function without a name, at {:#x}", frame.pc),
+    }
+}
+
+/// Findings by function, in the order of the first one of each.
+fn by_function(findings: &[Finding]) -> Vec<(String, Vec<&Finding>)> {
+    let mut groups: Vec<(String, Vec<&Finding>)> = Vec::new();
+    for finding in findings {
+        let name = function(finding);
+        match groups.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, group)) => group.push(finding),
+            None => groups.push((name, vec![finding])),
+        }
+    }
+    groups
+}
+
+fn show_finding(text: &mut String, f: &Finding) {
+    use std::fmt::Write;
+    let _ = writeln!(text, "finding {}: {} ({} times)", f.id, f.message, f.count);
+    for s in &f.stores {
+        let change = word(s.change);
+        let _ = writeln!(
+            text,
+            "  {change}: store to {:#x} by hart {}",
+            s.paddr, s.hart
+        );
+        for f in s.frames.iter().take(FRAMES) {
+            let _ = writeln!(text, "    {}", names::frame(f));
+        }
+    }
+    for line in f.text.lines() {
+        let _ = writeln!(text, "  | {line}");
+    }
+}
+
 /// The report for people.
 fn show(report: &Report) -> anyhow::Result<()> {
     use std::fmt::Write;
     let mut text = String::new();
-    for f in &report.findings {
-        let _ = writeln!(text, "finding {}: {} ({} times)", f.id, f.message, f.count);
-        for s in &f.stores {
-            let change = word(s.change);
-            let _ = writeln!(
-                text,
-                "  {change}: store to {:#x} by hart {}",
-                s.paddr, s.hart
-            );
-            for f in s.frames.iter().take(FRAMES) {
-                let _ = writeln!(text, "    {}", names::frame(f));
-            }
-        }
-        for line in f.text.lines() {
-            let _ = writeln!(text, "  | {line}");
+    for (function, findings) in by_function(&report.findings) {
+        let contents: u64 = findings.iter().map(|f| f.count).sum();
+        let [found, contents] = [(findings.len() as u64, "finding"), (contents, "content")]
+            .map(|(n, what)| format!("{n} {what}{}", if n == 1 { "" } else { "s" }));
+        let _ = writeln!(text, "{function}: {found}, {contents}");
+        for f in findings {
+            show_finding(&mut text, f);
         }
     }
     for w in &report.warnings {
@@ -364,6 +474,12 @@ fn show(report: &Report) -> anyhow::Result<()> {
                 .unwrap_or_default(),
             w.count
         );
+    }
+    for note in &report.notes {
+        let _ = writeln!(text, "note: {note}");
+    }
+    if let Some(why) = report.ended_early().filter(|_| report.signal.is_some()) {
+        let _ = writeln!(text, "{why}: what follows is of what was tried until then");
     }
     let c = &report.coverage;
     let _ = writeln!(

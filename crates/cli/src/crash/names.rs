@@ -5,6 +5,7 @@ use crate::profiling;
 use anyhow::Context;
 use nagori_crash::{Frame, Resolve, Symbol};
 use nagori_profile::{Lines, Symbols};
+use nagori_ram::GuestRam;
 use nagori_session::program::Executable;
 
 /// Symbols of the programs in the guest.
@@ -45,6 +46,11 @@ impl Names {
             }
         }
         Ok(Names(symbols, lines))
+    }
+
+    /// Adds the functions of the kernel in a machine's memory.
+    pub fn add_kernel(&mut self, memory: &GuestRam) {
+        profiling::add_kernel(&mut self.0, memory);
     }
 }
 

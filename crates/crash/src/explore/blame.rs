@@ -283,7 +283,7 @@ fn message(outcome: &Outcome, oracle: Oracle, stores: &[FindingStore], exact: bo
     let more = if exact {
         ""
     } else {
-        " (the budget did not suffice to find out which of them matter)"
+        " (the search ended before it was known which of them matter)"
     };
     format!("{what}: {why}{more}")
 }

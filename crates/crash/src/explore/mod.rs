@@ -144,7 +144,8 @@ struct Known {
 
 /// Tries what the cuts may leave. `progress` is called between rounds; where it returns `false`, the search ends, and the
 /// report says what was not tried. A limit of host time goes there. Otherwise the report is the same for any number of
-/// `jobs` (threads).
+/// `jobs` (threads). A recovery that fails while `progress` returns `false` was ended from outside: the report then has what is
+/// known by then.
 ///
 /// # Errors
 /// What a recovery reported that could not be carried out.
@@ -236,10 +237,14 @@ fn search(
         search.begin();
         ended = search.go(progress);
     }
-    let stopped = match ended {
+    let mut stopped = match ended {
         Ok(done) => !done,
         Err(Stop::Budget) => true,
-        Err(Stop::Failed(e)) => return Err(e),
+        Err(Stop::Failed(e)) if progress(&search.runs.progress) => return Err(e),
+        Err(Stop::Failed(_)) => {
+            search.runs.end();
+            true
+        }
     };
     let mut failures = std::mem::take(&mut search.failures);
     // Those that lose the least first: they tell the cause best, and explain others.
@@ -254,10 +259,16 @@ fn search(
     let count = failures.len() as u64;
     let mut blame = Blame::new(work, &search.cuts, &references, of);
     for failure in &failures {
-        match blame.add(failure, &mut search.runs) {
-            Ok(()) | Err(Stop::Budget) => {}
-            Err(Stop::Failed(e)) => return Err(e),
+        let Err(Stop::Failed(e)) = blame.add(failure, &mut search.runs) else {
+            continue;
+        };
+        if progress(&search.runs.progress) {
+            return Err(e);
         }
+        stopped = true;
+        search.runs.end();
+        // Without another recovery it fails no more.
+        let _ = blame.add(failure, &mut search.runs);
     }
     // One that was found later may explain an earlier one.
     let findings = causes(blame.finish());
@@ -306,6 +317,8 @@ fn search(
         cuts: reports,
         shard: work.shard,
         recuts: None,
+        signal: None,
+        notes: Vec::new(),
     };
     Ok(Found {
         report,
@@ -482,7 +495,14 @@ impl Search<'_> {
                         self.take(class, item, &result[0]);
                     }
                 }
-                Err(e) => return Err(e),
+                Err(e) => {
+                    for (class, item) in round {
+                        if let Some(result) = self.runs.known(self.cuts[item.cut], &item.choice) {
+                            self.take(class, item, &result);
+                        }
+                    }
+                    return Err(e);
+                }
             }
             self.runs.progress.waiting = self.queue.len() as u64;
             if !progress(&self.runs.progress) {

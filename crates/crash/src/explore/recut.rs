@@ -59,7 +59,20 @@ pub(super) fn explore(
             break;
         }
         for ((cut, content), record) in round.iter().zip(record(subject, round, jobs)) {
-            let Some(record) = record? else { continue };
+            let now = Progress {
+                recoveries: report.recoveries,
+                failures: report.failures,
+                ..Progress::default()
+            };
+            let record = match record {
+                Ok(record) => record,
+                Err(e) if progress(&now) => return Err(e),
+                Err(_) => {
+                    goes_on = false;
+                    break;
+                }
+            };
+            let Some(record) = record else { continue };
             let left = budget
                 .recoveries
                 .map(|n| n.saturating_sub(report.recoveries));

@@ -32,6 +32,9 @@ pub(crate) struct Runs<'a> {
     pub unstable: u64,
 }
 
+/// A recovery, or why it could not be carried out.
+type Recovered = std::result::Result<Recovery, String>;
+
 /// The budget does not suffice.
 #[derive(Debug)]
 pub(crate) enum Stop {
@@ -59,6 +62,11 @@ impl<'a> Runs<'a> {
         }
     }
 
+    /// Lets no further recovery begin.
+    pub fn end(&mut self) {
+        self.limit = Some(self.progress.recoveries);
+    }
+
     pub fn recovery(&self, leaf: Leaf) -> &Recovery {
         &self.trie.leaves[leaf]
     }
@@ -82,7 +90,8 @@ impl<'a> Runs<'a> {
         })
     }
 
-    /// The results of all these contents. Which of them cost a recovery depends on their order only.
+    /// The results of all these contents. Which of them cost a recovery depends on their order only. If one fails, what the
+    /// others have given by then is known.
     pub fn results(
         &mut self,
         wanted: &[(&Cut, &[u16])],
@@ -107,9 +116,17 @@ impl<'a> Runs<'a> {
         }
         let states: Vec<_> = todo.iter().map(|&(_, i)| wanted[i]).collect();
         let recoveries = self.recover(&states);
+        let mut failed = None;
         for (&(_, i), recovery) in todo.iter().zip(recoveries) {
             let (cut, choice) = wanted[i];
-            let mut recovery = recovery.map_err(Stop::Failed)?;
+            let mut recovery = match recovery {
+                Some(Ok(recovery)) => recovery,
+                Some(Err(e)) => {
+                    failed.get_or_insert(e);
+                    continue;
+                }
+                None => continue,
+            };
             self.progress.recoveries += 1;
             let mut new = std::collections::BTreeSet::new();
             recovery
@@ -125,6 +142,9 @@ impl<'a> Runs<'a> {
                 self.trie.leaves.len() - 1
             });
             results[i] = Some(Result1 { leaf, reads });
+        }
+        if let Some(e) = failed {
+            return Err(Stop::Failed(e));
         }
         for (i, (cut, choice)) in wanted.iter().enumerate() {
             if results[i].is_none() {
@@ -151,10 +171,10 @@ impl<'a> Runs<'a> {
         })
     }
 
-    fn recover(&self, states: &[(&Cut, &[u16])]) -> Vec<std::result::Result<Recovery, String>> {
+    /// Recovers from these contents; `None` for those that were not begun, since another one had failed.
+    fn recover(&self, states: &[(&Cut, &[u16])]) -> Vec<Option<Recovered>> {
         let next = AtomicUsize::new(0);
-        let done: Vec<Mutex<Option<std::result::Result<Recovery, String>>>> =
-            states.iter().map(|_| Mutex::new(None)).collect();
+        let done: Vec<Mutex<Option<Recovered>>> = states.iter().map(|_| Mutex::new(None)).collect();
         let work = || loop {
             let i = next.fetch_add(1, Ordering::Relaxed);
             let Some(&(cut, choice)) = states.get(i) else {
@@ -166,6 +186,9 @@ impl<'a> Runs<'a> {
                 watched: &self.watched,
             };
             let recovery = self.subject.recover(&state);
+            if recovery.is_err() {
+                next.store(states.len(), Ordering::Relaxed);
+            }
             *done[i].lock().expect("no recovery panics with the lock") = Some(recovery);
         };
         if self.jobs == 1 || states.len() < 2 {
@@ -178,11 +201,7 @@ impl<'a> Runs<'a> {
             });
         }
         done.into_iter()
-            .map(|m| {
-                m.into_inner()
-                    .expect("no recovery panics with the lock")
-                    .expect("all were done")
-            })
+            .map(|m| m.into_inner().expect("no recovery panics with the lock"))
             .collect()
     }
 }

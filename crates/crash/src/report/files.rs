@@ -7,6 +7,7 @@ use crate::step::Sink;
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::path::{Component, Path, PathBuf};
 
 /// The value of an attribute in XML; characters that XML cannot have become question marks.
 fn xml(text: &str) -> String {
@@ -141,13 +142,20 @@ pub fn junit(report: &Report) -> String {
     if !said.is_empty() {
         cases.add("without a crash", &[], &said);
     }
+    if let (Some(_), Some(why)) = (report.signal, report.ended_early()) {
+        cases.error("whole search", &why, &not_covered(report));
+    }
+    if !report.notes.is_empty() {
+        cases.add("notes", &[], &report.notes.join("\n"));
+    }
     let Cases {
         body,
         count,
         failed,
+        errors,
     } = cases;
     let c = &report.coverage;
-    let counts = format!("tests=\"{count}\" failures=\"{failed}\" errors=\"0\" time=\"0\"");
+    let counts = format!("tests=\"{count}\" failures=\"{failed}\" errors=\"{errors}\" time=\"0\"");
     format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
          <testsuites name=\"nagori crash\" {counts}>\n  \
@@ -165,6 +173,7 @@ struct Cases {
     body: String,
     count: usize,
     failed: usize,
+    errors: usize,
 }
 
 impl Cases {
@@ -179,13 +188,29 @@ impl Cases {
         }
     }
 
-    fn one(&mut self, name: &str, finding: Option<&Finding>, said: &str) {
+    /// A case that has no result.
+    fn error(&mut self, name: &str, why: &str, said: &str) {
+        self.begin(name);
+        self.errors += 1;
+        let _ = writeln!(
+            self.body,
+            "      <error type=\"stopped\" message=\"{}\">{}</error>\n    </testcase>",
+            xml(why),
+            xml_text(said)
+        );
+    }
+
+    fn begin(&mut self, name: &str) {
         self.count += 1;
         let _ = writeln!(
             self.body,
             "    <testcase classname=\"nagori.crash\" name=\"{}\" time=\"0\">",
             xml(name)
         );
+    }
+
+    fn one(&mut self, name: &str, finding: Option<&Finding>, said: &str) {
+        self.begin(name);
         if let Some(finding) = finding {
             self.failed += 1;
             let _ = writeln!(
@@ -202,6 +227,12 @@ impl Cases {
             xml_text(said)
         );
     }
+}
+
+/// What of the cuts is missing, in words.
+fn not_covered(report: &Report) -> String {
+    let c = &report.coverage;
+    format!("{} of {} cuts complete", c.complete, c.cuts)
 }
 
 /// Costs time only.
@@ -258,7 +289,34 @@ const CRASH_RULES: [(&str, &str); 2] = [
     ),
 ];
 
-fn location(frame: &Frame) -> Value {
+/// The base of relative paths, as code scanning knows it.
+const BASE: &str = "%SRCROOT%";
+
+/// A path without `.` and `..`, as far as it can be told without the file system.
+fn plain(path: &Path) -> PathBuf {
+    let mut result = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir if result.file_name().is_some() => {
+                result.pop();
+            }
+            part => result.push(part),
+        }
+    }
+    result
+}
+
+/// The path of a source file below one of these directories.
+pub fn below(file: &str, roots: &[PathBuf]) -> Option<String> {
+    let file = plain(Path::new(file));
+    let inner = roots
+        .iter()
+        .find_map(|r| file.strip_prefix(plain(r)).ok())?;
+    Some(inner.to_string_lossy().into_owned()).filter(|i| !i.is_empty())
+}
+
+fn location(frame: &Frame, roots: &[PathBuf]) -> Value {
     let mut location = json!({
         "logicalLocations": [{
             "fullyQualifiedName": frame.symbol.as_ref().map_or_else(|| format!("{:#x}", frame.pc), |s| s.name.clone()),
@@ -266,8 +324,12 @@ fn location(frame: &Frame) -> Value {
         }],
     });
     if let Some((file, line)) = &frame.source {
+        let artifact = match below(file, roots) {
+            Some(inner) => json!({ "uri": uri(&inner), "uriBaseId": BASE }),
+            None => json!({ "uri": uri(file) }),
+        };
         location["physicalLocation"] = json!({
-            "artifactLocation": { "uri": uri(file) },
+            "artifactLocation": artifact,
             "region": { "startLine": (*line).max(1) },
         });
     }
@@ -290,17 +352,22 @@ fn uri(path: &str) -> String {
     result
 }
 
-fn result(rule: &str, level: &str, message: &str, frames: &[Frame], id: Option<&str>) -> Value {
+fn result(
+    (rule, level, message): (&str, &str, &str),
+    frames: &[Frame],
+    id: Option<&str>,
+    roots: &[PathBuf],
+) -> Value {
     let mut value = json!({
         "ruleId": rule,
         "level": level,
         "message": { "text": message },
-        "locations": frames.first().map(|f| vec![location(f)]).unwrap_or_default(),
+        "locations": frames.first().map(|f| vec![location(f, roots)]).unwrap_or_default(),
     });
     if frames.len() > 1 {
         let frames: Vec<Value> = frames
             .iter()
-            .map(|f| json!({ "location": location(f) }))
+            .map(|f| json!({ "location": location(f, roots) }))
             .collect();
         value["stacks"] = json!([{ "frames": frames }]);
     }
@@ -310,22 +377,45 @@ fn result(rule: &str, level: &str, message: &str, frames: &[Frame], id: Option<&
     value
 }
 
-/// The report as SARIF 2.1.0.
-pub fn sarif(report: &Report) -> Value {
+/// How the search went, as SARIF has it.
+fn invocation(report: &Report) -> Value {
+    let said = |level: &str, text: &str| json!({ "level": level, "message": { "text": text } });
+    let mut told: Vec<Value> = report.notes.iter().map(|n| said("note", n)).collect();
+    if let Some(why) = report.ended_early() {
+        let level = if report.signal.is_some() {
+            "error"
+        } else {
+            "warning"
+        };
+        told.push(said(level, &format!("{why}: {}", not_covered(report))));
+    }
+    let mut value = json!({ "executionSuccessful": report.signal.is_none() });
+    if let Some(n) = report.signal {
+        value["exitSignalNumber"] = json!(n);
+    }
+    if !told.is_empty() {
+        value["toolExecutionNotifications"] = json!(told);
+    }
+    value
+}
+
+/// The report as SARIF 2.1.0. Paths of sources below one of `roots`, which name the same directory, are relative to it.
+pub fn sarif(report: &Report, roots: &[PathBuf]) -> Value {
     let mut results = Vec::new();
     for f in &report.findings {
         let frames = f.stores.first().map_or(&f.cut_frames, |s| &s.frames);
         let rule = CRASH_RULES[usize::from(f.prefix)].0;
-        let mut value = result(rule, "error", &f.message, frames, Some(&f.id));
+        let mut value = result((rule, "error", &f.message), frames, Some(&f.id), roots);
         let others = f.stores.iter().skip(1).filter_map(|s| s.frames.first());
-        let related: Vec<Value> = others.chain(f.cut_frames.first()).map(location).collect();
+        let others = others.chain(f.cut_frames.first());
+        let related: Vec<Value> = others.map(|f| location(f, roots)).collect();
         value["relatedLocations"] = json!(related);
         value["occurrenceCount"] = json!(f.count.max(1));
         results.push(value);
     }
     for w in &report.warnings {
         let level = if needless(w.kind) { "note" } else { "warning" };
-        let mut value = result(rule(w.kind), level, &said(w), &w.frames, None);
+        let mut value = result((rule(w.kind), level, &said(w)), &w.frames, None, roots);
         value["occurrenceCount"] = json!(w.count.max(1));
         results.push(value);
     }
@@ -347,7 +437,7 @@ pub fn sarif(report: &Report) -> Value {
         .iter()
         .filter(|c| c.left.contains(&Left::Budget))
         .count();
-    json!({
+    let mut log = json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
         "runs": [{
@@ -356,9 +446,17 @@ pub fn sarif(report: &Report) -> Value {
                 "version": env!("CARGO_PKG_VERSION"),
                 "rules": rules,
             }},
-            "invocations": [{ "executionSuccessful": true }],
+            "invocations": [invocation(report)],
             "properties": { "cuts": report.coverage.cuts, "complete": report.coverage.complete, "notTried": left },
             "results": results,
         }],
-    })
+    });
+    if let Some(root) = roots.first() {
+        let mut root = plain(root).to_string_lossy().into_owned();
+        if !root.ends_with('/') {
+            root.push('/');
+        }
+        log["runs"][0]["originalUriBaseIds"] = json!({ BASE: { "uri": uri(&root) } });
+    }
+    log
 }

@@ -50,6 +50,7 @@ pub fn merge(parts: &[Report]) -> Result<Report, String> {
     merged.cuts.clear();
     merged.coverage = Default::default();
     (merged.recoveries, merged.failures, merged.recuts) = (0, 0, None);
+    merged.signal = parts.iter().find_map(|p| p.signal);
     for part in parts {
         merged.recoveries += part.recoveries;
         merged.failures += part.failures;

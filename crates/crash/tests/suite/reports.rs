@@ -147,7 +147,7 @@ fn sarif_has_what_the_standard_asks_for() {
         .iter()
         .any(|w| w.kind == WarningKind::NeverFlushed));
     for report in [report.clone(), hostile(report)] {
-        let log = sarif(&report);
+        let log = sarif(&report, &[]);
         assert_eq!(log["version"], "2.1.0");
         let run = &log["runs"][0];
         assert!(run["tool"]["driver"]["name"].is_string());
@@ -204,4 +204,88 @@ fn identities_are_stable() {
         report.findings[0].id,
         corpus::longer_report().findings[0].id
     );
+}
+
+/// Paths below the top of the sources are relative to it, whatever way it is named; others stay as they are.
+#[test]
+fn sarif_has_paths_below_the_source_root() {
+    let mut report = corpus::report();
+    let sources = ["/src/a/../b/x y.c", "/src/b/./z.c", "/srcs/b/x.c", "b/x.c"];
+    report.findings[0].stores[0].frames = { sources.iter() }
+        .map(|source| Frame {
+            source: Some((source.to_string(), 3)),
+            ..Frame::default()
+        })
+        .collect();
+    let places = |roots: &[&str]| -> Vec<(String, bool)> {
+        let roots: Vec<std::path::PathBuf> = roots.iter().map(Into::into).collect();
+        let log = sarif(&report, &roots);
+        let frames = &log["runs"][0]["results"][0]["stacks"][0]["frames"];
+        let place = |f: &Value| {
+            let artifact = f["location"]["physicalLocation"]["artifactLocation"].clone();
+            let base = artifact["uriBaseId"].as_str();
+            assert!(base.is_none_or(|b| b == "%SRCROOT%"), "{artifact}");
+            assert_eq!(
+                log["runs"][0]["originalUriBaseIds"].is_null(),
+                roots.is_empty()
+            );
+            (
+                artifact["uri"].as_str().unwrap().to_string(),
+                base.is_some(),
+            )
+        };
+        frames.as_array().unwrap().iter().map(place).collect()
+    };
+    let of = |uri: &str, relative| (uri.to_string(), relative);
+    let absolute = of("file:///src/a/../b/x%20y.c", false);
+    assert_eq!(places(&[])[0], absolute);
+    assert_eq!(places(&["/sr"])[0], absolute);
+    for roots in [&["/src"][..], &["/src/"], &["/elsewhere", "/src/./b/.."]] {
+        let want = [
+            of("b/x%20y.c", true),
+            of("b/z.c", true),
+            of("file:///srcs/b/x.c", false),
+            of("b/x.c", false),
+        ];
+        assert_eq!(places(roots), want);
+    }
+}
+
+/// A search that a signal has ended is not one that has found nothing.
+#[test]
+fn a_signal_is_seen_in_each_form() {
+    let mut report = corpus::report();
+    report.findings.clear();
+    report.notes = vec!["a note".into()];
+    assert_eq!(
+        sarif(&report, &[])["runs"][0]["invocations"][0]["executionSuccessful"],
+        true
+    );
+    report.signal = Some(2);
+    report.coverage.stopped = true;
+    let text = junit(&report);
+    elements(&text);
+    let read = quick_junit::Report::deserialize_from_str(&text).expect("JUnit XML");
+    assert_eq!((read.errors, read.test_suites[0].errors), (1, 1));
+    assert!(
+        text.contains("ended by signal 2") && text.contains("a note"),
+        "{text}"
+    );
+    let log = sarif(&report, &[]);
+    let invocation = &log["runs"][0]["invocations"][0];
+    assert_eq!(invocation["executionSuccessful"], false);
+    assert_eq!(invocation["exitSignalNumber"], 2);
+    let told = invocation["toolExecutionNotifications"].to_string();
+    assert!(
+        told.contains("ended by signal 2") && told.contains("a note"),
+        "{told}"
+    );
+    // A shard that has come to its end does not hide one that has not.
+    let part = |n: u32, signal| Report {
+        shard: Some((n, 2)),
+        signal,
+        ..report.clone()
+    };
+    let merged = nagori_crash::merge(&[part(1, None), part(2, Some(15))]).unwrap();
+    assert_eq!(merged.signal, Some(15));
 }

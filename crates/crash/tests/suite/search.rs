@@ -7,6 +7,7 @@ use nagori_crash::{
 };
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Mutex;
 
 const LINES: u64 = 5;
@@ -283,6 +284,52 @@ proptest! {
         for cut in &report.cuts {
             prop_assert_eq!(cut.complete, cut.left.is_empty());
             prop_assert_eq!(cut.complete, cut.states == cut.states_covered);
+        }
+    }
+}
+
+/// Ends after so many recoveries, as if from outside.
+struct Ended<'a> {
+    subject: &'a MadeUp,
+    left: AtomicU64,
+}
+
+impl Subject for Ended<'_> {
+    fn recover(&self, state: &State) -> Result<Recovery, String> {
+        let more = |n: u64| n.checked_sub(1);
+        match self.left.fetch_update(Relaxed, Relaxed, more) {
+            Ok(_) => self.subject.recover(state),
+            Err(_) => Err("ended".into()),
+        }
+    }
+}
+
+proptest! {
+    /// What was known by then is in the report, with its findings, and the rest is not covered.
+    #[test]
+    fn a_search_that_is_ended_from_outside_keeps_what_it_knows(program in proptest::collection::vec(op(), 8..30), seed in any::<u64>(), limit in 0u64..40) {
+        let (history, cuts, references) = cuts(&program, Model::new(Domain::None));
+        let subject = MadeUp { seed, outputs: Mutex::default() };
+        let all = run(&subject, &history, &cuts, &references, 1);
+        let work = Work { cuts: &cuts, references: &references, sites: history.sites(), resolve: &Unresolved, shard: None };
+        for jobs in [1, 3] {
+            let ended = Ended { subject: &subject, left: AtomicU64::new(limit) };
+            // Without the wish to end, it is a failure.
+            let result = explore(&work, &ended, &whole(), jobs, &mut |_| true);
+            prop_assert_eq!(result.is_err(), limit < all.recoveries);
+            let ended = Ended { subject: &subject, left: AtomicU64::new(limit) };
+            let mut goes_on = |_: &nagori_crash::Progress| ended.left.load(Relaxed) > 0 || limit >= all.recoveries;
+            let report = explore(&work, &ended, &whole(), jobs, &mut goes_on).unwrap();
+            prop_assert!(report.recoveries <= limit.min(all.recoveries));
+            prop_assert_eq!(report.findings.is_empty(), report.failures == 0);
+            let complete = report.coverage.complete == report.coverage.cuts;
+            prop_assert!(report.coverage.stopped || complete);
+            if jobs == 1 {
+                prop_assert_eq!(report.recoveries, limit.min(all.recoveries));
+            }
+            if limit >= all.recoveries {
+                prop_assert_eq!(&report, &all);
+            }
         }
     }
 }

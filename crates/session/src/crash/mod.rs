@@ -13,12 +13,12 @@ mod stack;
 
 pub use agent::Ended;
 pub use left::holds_stores;
-pub use record::Points;
+pub use record::{Points, Stores};
 pub use recover::Recovering;
 
 use crate::drive::{self, BoxedService, Course, Service};
 use crate::end::End;
-use crate::error::{Context, Error, Interrupted, Result};
+use crate::error::{Error, Interrupted, Result};
 use crate::program::protocol::Placed;
 use crate::session::Session;
 use agent::{shell, Agent};
@@ -100,6 +100,8 @@ pub struct Recorded {
     pub points: u64,
     /// Steps.
     pub steps: u64,
+    /// Who stored to NVMM, and how often.
+    pub stores: Stores,
     /// Labels of markers, in order.
     pub labels: Vec<String>,
     /// By step: instructions of all harts that had retired before.
@@ -121,6 +123,7 @@ impl Recorded {
             warnings: all.online.finish(),
             points: all.met,
             steps: all.steps,
+            stores: all.stores,
             labels: all.labels,
             instructions: all.instructions,
             end: all.retired,
@@ -207,16 +210,9 @@ impl<'s, 'a> Prepared<'s, 'a> {
         if plan.model.mode == Mode::AsBuilt && holds_stores(config) {
             left::check(config, domain_of(session), &plan.model)?;
         }
-        let mut files = Vec::new();
-        for (file, path) in &plan.files {
-            let bytes = std::fs::read(file)
-                .with_context(|| format!("--file: cannot read {}", file.display()))?;
-            files.push(Placed {
-                path: path.clone(),
-                mode: 0o755,
-                bytes: bytes.into(),
-            });
-        }
+        let placed = plan.files.iter();
+        let files = placed.map(|(file, path)| Placed::of_host(file, path));
+        let files = files.collect::<Result<Vec<_>>>()?;
         let booted: Machine = session.booted(Quiet)?;
         let mut base = booted.checkpoint()?;
         drop(booted);

@@ -39,6 +39,24 @@ pub struct Points {
     pub markers: bool,
 }
 
+/// How often NVMM was stored to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stores {
+    /// By instructions of user mode.
+    pub programs: u64,
+    /// By instructions of the kernel, and of what lies below it.
+    pub kernel: u64,
+    /// By devices, in one piece each.
+    pub devices: u64,
+}
+
+impl Stores {
+    /// By all.
+    pub fn sum(&self) -> u64 {
+        self.programs + self.kernel + self.devices
+    }
+}
+
 impl Default for Points {
     fn default() -> Points {
         Points {
@@ -106,6 +124,8 @@ pub(super) struct Recording {
     pub met: u64,
     /// Steps so far.
     pub steps: u64,
+    /// Who stored to NVMM, and how often.
+    pub stores: Stores,
     /// By step: instructions of all harts that had retired before that of the step.
     pub instructions: Vec<u64>,
     /// Instructions of all harts that have retired, as the machine counts them.
@@ -178,6 +198,7 @@ impl Spy {
             operation: 0,
             met: 0,
             steps: 0,
+            stores: Stores::default(),
             instructions: Vec::new(),
             retired: machine.instructions(),
             calls_retire: { machine.hart(0) }
@@ -299,6 +320,10 @@ impl Recording {
         bytes[..16].copy_from_slice(&a.value.to_le_bytes());
         let bytes = &bytes[..usize::from(a.size).min(LINE as usize)];
         let paddr = a.paddr;
+        match c.privilege {
+            0 => self.stores.programs += 1,
+            _ => self.stores.kernel += 1,
+        }
         self.step(&Step::Store {
             at,
             paddr,
@@ -414,6 +439,7 @@ impl Recording {
             .is_ok()
         {
             self.cut(PointKind::Other);
+            self.stores.devices += 1;
             self.step(&Step::DeviceWrite {
                 paddr: first,
                 bytes: &bytes,

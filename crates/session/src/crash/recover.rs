@@ -6,7 +6,7 @@ use super::record::{Reads, Spy};
 use super::{disks_changed, run, seconds, Prepared, Recorded};
 use crate::drive::{BoxedService, Service, Wishes};
 use crate::end::End;
-use crate::error::{Context, Result};
+use crate::error::{Context, Error, Result};
 use crate::guest;
 use crate::session::Session;
 use nagori_crash::{Bytes, History, Mode, Online, Outcome, Record, Recovery, State, Subject, LINE};
@@ -163,6 +163,38 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
     /// Instructions that all recoveries have executed so far.
     pub fn executed(&self) -> u64 {
         self.executed.load(Ordering::Relaxed)
+    }
+
+    /// Recovers from what the workload has left, without a power cut. Whether that reads anything of what the workload has
+    /// stored: a search can find nothing otherwise.
+    ///
+    /// # Errors
+    /// Recovery or check fails. They would do so whatever a cut leaves, and every cut would be a finding.
+    pub fn without_cut(&self) -> Result<bool> {
+        let Some(end) = self.recorded.references.last() else {
+            return Ok(false);
+        };
+        let mut lines = end.durable.to_vec();
+        lines.retain(|(line, bytes)| end.initial.get(*line) != Some(bytes));
+        let stored: Vec<u64> = end.initial.to_vec().iter().map(|(line, _)| *line).collect();
+        let recovery = self.one(&State {
+            lines: &lines,
+            watched: &stored,
+        })?;
+        self.executed.store(0, Ordering::Relaxed);
+        let how = match recovery.outcome {
+            Outcome::Ok => return Ok(!recovery.reads.is_empty()),
+            Outcome::RecoverExit { code } => format!("--recover ends with exit code {code}"),
+            Outcome::CheckExit { code } => format!("--check ends with exit code {code}"),
+            Outcome::Fsck => "--check finds a damaged file system".into(),
+            Outcome::Panic => "recovery makes the guest's kernel panic".into(),
+            Outcome::Hang => "recovery does not end within --hang".into(),
+            Outcome::Checker => "--checker rejects what was recovered".into(),
+        };
+        Err(Error::Guest(format!(
+            "without a power cut, with all that the workload has left, {how}; it would with every cut:\n{}",
+            recovery.text
+        )))
     }
 
     /// A machine whose NVMM has a content, before its recovery.
