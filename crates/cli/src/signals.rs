@@ -50,7 +50,6 @@ struct Shared {
 ///
 /// A command checks [`Signals::caught`] regularly. A command that does not, because it is blocked
 /// in the host, is ended by a thread of its own: after some seconds, or by the third signal.
-/// the host, is ended by a thread of its own: after some seconds, or by the third signal.
 pub struct Signals {
     caught: Arc<AtomicUsize>,
     wake: UnixStream,
