@@ -5,7 +5,7 @@
 //! length and numbers of tokens), markers (where each 256th name begins), the 256 tokens, where each of them begins. The
 //! addresses, offsets from a base, stand in front of that, or behind it since Linux 6.4. Numbers are little-endian.
 
-use nagori_ram::GuestRam;
+use nagori_ram::{GuestRam, PAGE};
 
 /// Tokens of which names consist.
 const TOKENS: usize = 256;
@@ -21,7 +21,7 @@ const LAST_NAMES: u64 = 128 << 10;
 const MOST: usize = 1 << 20;
 /// Bytes of memory that are searched at a time.
 const PIECE: u64 = 1 << 20;
-/// Addresses of a kernel are in the upper half.
+/// Addresses of a kernel are in the upper half, and it begins with a page.
 const UPPER: u64 = 1 << 63;
 
 /// Functions as [`Symbols::add_table`](crate::Symbols::add_table) takes them: address, size (0: up to the next one), name.
@@ -179,7 +179,7 @@ impl Memory<'_> {
             let base = u64::from(base[0]) | u64::from(base[1]) << 32;
             let ascend = offsets.windows(2).all(|w| w[0] <= w[1]);
             let spread = offsets.first() < offsets.last();
-            (ascend && spread && base >= UPPER).then(|| {
+            (ascend && spread && base >= UPPER && base.is_multiple_of(PAGE)).then(|| {
                 offsets
                     .iter()
                     .map(|o| base.wrapping_add(u64::from(*o)))
