@@ -35,8 +35,8 @@ def image():
     if len(sys.argv) != 2:
         sys.exit(__doc__.strip())
     manifest = json.loads(pathlib.Path(sys.argv[1]).read_text())["manifest"]
-    parts = [f"{p['name']} {p['version']}" for p in manifest["packages"][:3]] + [manifest["compiler"]]
-    return "image of " + ", ".join(re.sub(r"[()]", "", part) for part in parts)
+    parts = [f"{p['name'].split('-')[0]} {p['version']}" for p in manifest["packages"][:3]]
+    return "image: " + ", ".join(re.sub(r"[()]", "", part) for part in parts + [manifest["compiler"]])
 
 
 def short(op, case):
