@@ -392,6 +392,11 @@ impl<'a> Session<'a> {
         &self.description
     }
 
+    /// Whether something of a program is to be on NVMM.
+    pub(crate) fn places_on_nvmm(&self) -> bool {
+        self.options.placement != Placement::Dram
+    }
+
     /// Runs a program to its end, and keeps its output.
     pub fn run(&self, program: Program) -> Result<Run> {
         let mut captured = Captured::default();

@@ -6,7 +6,7 @@ use crate::epoch::compare::{explained_table, Both, Run};
 use crate::output::{Exit, Messages};
 use crate::run::args::CompareArgs;
 use crate::run::report::Result as RunResult;
-use crate::run::streams::Output;
+use crate::run::streams::{Output, Stdout};
 use crate::run::{json_file, How, Interrupt};
 use crate::tables::{duration, row, table, text};
 use anyhow::ensure;
@@ -24,7 +24,8 @@ struct Pair {
 
 /// Runs the command.
 pub fn command(a: &CompareArgs, messages: &Messages) -> anyhow::Result<Exit> {
-    let json = json_file(a.json.as_deref())?;
+    let json = json_file(a.common.json.as_deref())?;
+    let mut stdout = Stdout::of(a.common.output.as_deref())?;
     check(a)?;
     let (variants, seeds) = (variants(a), seeds(a)?);
     let machines = Machines::prepare(a, &variants, messages)?;
@@ -36,7 +37,7 @@ pub fn command(a: &CompareArgs, messages: &Messages) -> anyhow::Result<Exit> {
         ));
         let model = calibrate(&description)?;
         for &seed in &seeds {
-            let run = |detailed: bool| -> anyhow::Result<RunResult> {
+            let mut run = |detailed: bool| -> anyhow::Result<RunResult> {
                 let length = match detailed {
                     true => EpochLength::every(a.every),
                     false => EpochLength::of(&description.config.epoch),
@@ -56,7 +57,7 @@ pub fn command(a: &CompareArgs, messages: &Messages) -> anyhow::Result<Exit> {
                     how,
                     (&InspectArgs::default(), None),
                     Interrupt::Ends,
-                    Output::new(detailed && pairs.is_empty()),
+                    Output::new((detailed && pairs.is_empty()).then_some(&mut stdout)),
                     messages,
                 )?;
                 messages.signals().check()?;
@@ -75,6 +76,7 @@ pub fn command(a: &CompareArgs, messages: &Messages) -> anyhow::Result<Exit> {
             if detailed.differs(&light) {
                 messages.warning(&format!("{variant}: the program did something else in the light mode: another output or exit code; what the runs cost is not comparable"));
             }
+            detailed.warn(messages, |_| true);
             let exit = detailed.exit();
             let of = |r: RunResult| Run {
                 report: r.report,
@@ -90,10 +92,10 @@ pub fn command(a: &CompareArgs, messages: &Messages) -> anyhow::Result<Exit> {
             });
         }
     }
-    let shown = || eprint!("\n{}", as_table(&pairs));
-    match json {
-        Some(file) => write_json(file, &as_json(&a.common.program, &pairs), shown)?,
-        None => shown(),
+    stdout.finish()?;
+    eprint!("\n{}", as_table(&pairs));
+    if let Some(file) = json {
+        write_json(file, &as_json(&a.common.program, &pairs))?;
     }
     Ok(pairs[0].exit)
 }
