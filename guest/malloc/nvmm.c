@@ -18,11 +18,13 @@
 #include "nvmm.h"
 
 enum {
-    MAX_CHUNKS = 1 << 15, // 64 GiB
+    MAX_CHUNKS = NVMM_RANGE / NVMM_CHUNK,
     MAX_FREE = 1 << 15,   // ranges on the free list
-    RESERVED_CHUNKS = MAX_CHUNKS,
-    KEPT_CHUNKS = 4,    // free ones at the end are kept for the next request
-    MPOL_BIND_MODE = 2, // of <linux/mempolicy.h>
+    KEPT_CHUNKS = 4,      // free ones at the end are kept for the next request
+    MPOL_BIND_MODE = 2,   // of <linux/mempolicy.h>
+    // Free on the node when a chunk is added: the chunk, those before it that are not touched yet, and what
+    // the kernel itself keeps.
+    NODE_RESERVE_KIB = 16 << 10,
 };
 
 struct range {
@@ -35,18 +37,18 @@ static struct {
     int fd; // -1: anonymous memory of NUMA node `node`
     int node;
     uint64_t offset, chunks; // of the device: first byte, number of chunks
-    uintptr_t base;          // of the reserved range
-    uintptr_t fresh;         // nothing was mapped from here on
     // Chunk of the device behind each chunk of the range.
-    uint32_t behind[MAX_CHUNKS];
+    uint32_t *behind;
     struct range *free; // sorted, never adjacent
     size_t free_count;
     struct nvmm_counts counts;
     // Between the handlers of fork: the child's claims.
     int child_fd;
-    uint32_t child_behind[MAX_CHUNKS];
+    uint32_t *child_behind;
     bool told;
-} pool; // all zero at first, so that it takes no room in the file; nvmm_open does the rest
+} pool; // tables apart, so that what every request needs lies in one page
+
+struct nvmm_range nvmm_range;
 
 static void say(const char *format, va_list list)
 {
@@ -177,25 +179,30 @@ void nvmm_open(const char *device)
     } else {
         open_hidden();
     }
-    size_t bytes = (size_t)RESERVED_CHUNKS * NVMM_CHUNK + NVMM_CHUNK;
-    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-    void *range = mmap(NULL, bytes, PROT_NONE, flags, -1, 0);
-    void *list = mmap(NULL, MAX_FREE * sizeof(struct range), PROT_READ | PROT_WRITE, flags, -1, 0);
-    if (range == MAP_FAILED || list == MAP_FAILED)
+    size_t bytes = (size_t)MAX_CHUNKS * NVMM_CHUNK + NVMM_CHUNK;
+    void *range = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (range == MAP_FAILED)
         nvmm_die("no address space: %s", strerror(errno));
-    pool.base = ((uintptr_t)range + NVMM_CHUNK - 1) & ~(uintptr_t)(NVMM_CHUNK - 1);
-    pool.fresh = pool.base;
-    pool.free = list;
+    nvmm_range.base = ((uintptr_t)range + NVMM_CHUNK - 1) & ~(uintptr_t)(NVMM_CHUNK - 1);
+    nvmm_range.fresh = nvmm_range.base;
+    pool.free = nvmm_table(MAX_FREE * sizeof(struct range));
+    pool.behind = nvmm_table(2 * MAX_CHUNKS * sizeof *pool.behind);
+    pool.child_behind = pool.behind + MAX_CHUNKS;
+}
+
+void *nvmm_table(size_t bytes)
+{
+    void *table = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (table == MAP_FAILED)
+        nvmm_die("no address space: %s", strerror(errno));
+    madvise(table, bytes, MADV_NOHUGEPAGE);
+    return table;
 }
 
 const char *nvmm_name(void)
 {
     return pool.name;
-}
-
-bool nvmm_has(const void *address)
-{
-    return (uintptr_t)address - pool.base < pool.fresh - pool.base;
 }
 
 struct nvmm_counts nvmm_counts(void)
@@ -217,7 +224,7 @@ static bool claim(int fd, uint64_t chunk, short type)
 
 static bool ours(uint64_t chunk)
 {
-    size_t mapped = (pool.fresh - pool.base) / NVMM_CHUNK;
+    size_t mapped = (nvmm_range.fresh - nvmm_range.base) / NVMM_CHUNK;
     for (size_t i = 0; i < mapped; i++)
         if (pool.behind[i] == chunk)
             return true;
@@ -227,7 +234,7 @@ static bool ours(uint64_t chunk)
 // Maps a chunk of the device at chunk `index` of the range.
 static bool map_chunk(int fd, uint64_t chunk, size_t index)
 {
-    void *at = (void *)(pool.base + index * NVMM_CHUNK);
+    void *at = (void *)(nvmm_range.base + index * NVMM_CHUNK);
     if (fd < 0) {
         void *p = mmap(at, NVMM_CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
                        -1, 0);
@@ -236,6 +243,8 @@ static bool map_chunk(int fd, uint64_t chunk, size_t index)
         if (p == MAP_FAILED ||
             syscall(SYS_mbind, at, (unsigned long)NVMM_CHUNK, MPOL_BIND_MODE, &mask, 65ul, 0) != 0)
             nvmm_die("no memory can be bound to %s: %s", pool.name, strerror(errno));
+        // Else the first block would have the kernel clear 2 MiB. A kernel without huge pages refuses.
+        madvise(at, NVMM_CHUNK, MADV_NOHUGEPAGE);
         return true;
     }
     void *p = mmap(at, NVMM_CHUNK, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
@@ -243,11 +252,25 @@ static bool map_chunk(int fd, uint64_t chunk, size_t index)
     return p != MAP_FAILED;
 }
 
+// Whether a node has a free chunk: the kernel would end processes that use what is not there.
+static bool node_has_room(void)
+{
+    char path[64], text[512] = "";
+    snprintf(path, sizeof path, "/sys/devices/system/node/node%d/meminfo", pool.node);
+    int f = open(path, O_RDONLY | O_CLOEXEC);
+    if (f < 0)
+        return true;
+    ssize_t n = read(f, text, sizeof text - 1);
+    close(f);
+    const char *at = n > 0 ? strstr(text, "MemFree:") : NULL;
+    return at == NULL || strtoull(at + strlen("MemFree:"), NULL, 10) >= NODE_RESERVE_KIB;
+}
+
 // Enlarges the mapped part of the range by one chunk.
 static bool grow(void)
 {
-    size_t index = (pool.fresh - pool.base) / NVMM_CHUNK;
-    if (index >= RESERVED_CHUNKS)
+    size_t index = (nvmm_range.fresh - nvmm_range.base) / NVMM_CHUNK;
+    if (index >= MAX_CHUNKS || (pool.fd < 0 && !node_has_room()))
         return false;
     uint64_t chunk = index;
     if (pool.fd >= 0) {
@@ -267,24 +290,31 @@ static bool grow(void)
         nvmm_die("chunk %llu of %s cannot be mapped: %s", (unsigned long long)chunk, pool.name,
                  strerror(errno));
     pool.behind[index] = (uint32_t)chunk;
-    pool.fresh += NVMM_CHUNK;
+    nvmm_range.fresh += NVMM_CHUNK;
     pool.counts.chunks++;
     if (pool.counts.chunks > pool.counts.peak)
         pool.counts.peak = pool.counts.chunks;
     return true;
 }
 
-static bool insert(uintptr_t start, uintptr_t end)
+// The first free range that does not start below an address.
+static size_t position(uintptr_t start)
 {
-    struct range *r = pool.free;
     size_t low = 0, high = pool.free_count;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (r[middle].start < start)
+        if (pool.free[middle].start < start)
             low = middle + 1;
         else
             high = middle;
     }
+    return low;
+}
+
+static bool insert(uintptr_t start, uintptr_t end)
+{
+    struct range *r = pool.free;
+    size_t low = position(start);
     bool before = low > 0 && r[low - 1].end == start;
     bool behind = low < pool.free_count && r[low].start == end;
     if (before && behind) {
@@ -301,6 +331,13 @@ static bool insert(uintptr_t start, uintptr_t end)
         r[low] = (struct range){start, end};
     }
     return true;
+}
+
+// Enlarges the range, and what is free at its end.
+static bool grow_free(void)
+{
+    uintptr_t start = nvmm_range.fresh;
+    return grow() && insert(start, nvmm_range.fresh);
 }
 
 // First fit.
@@ -334,22 +371,22 @@ static void *find(size_t size, size_t alignment)
 // Returns free chunks at the end of the range, except `keep` of them.
 static void trim(size_t keep)
 {
-    while (pool.free_count > 0 && pool.fresh > pool.base) {
+    while (pool.free_count > 0 && nvmm_range.fresh > nvmm_range.base) {
         struct range *last = &pool.free[pool.free_count - 1];
-        if (last->end != pool.fresh || last->end - last->start < (keep + 1) * (size_t)NVMM_CHUNK)
+        if (last->end != nvmm_range.fresh || last->end - last->start < (keep + 1) * (size_t)NVMM_CHUNK)
             return;
-        void *at = (void *)(pool.fresh - NVMM_CHUNK);
+        void *at = (void *)(nvmm_range.fresh - NVMM_CHUNK);
         // In place of the mapping, so that nobody else takes the address.
         if (mmap(at, NVMM_CHUNK, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
                  -1, 0) == MAP_FAILED)
             return;
-        pool.fresh -= NVMM_CHUNK;
+        nvmm_range.fresh -= NVMM_CHUNK;
         last->end -= NVMM_CHUNK;
         if (last->end == last->start)
             pool.free_count--;
         pool.counts.chunks--;
         if (pool.fd >= 0)
-            claim(pool.fd, pool.behind[(pool.fresh - pool.base) / NVMM_CHUNK], F_UNLCK);
+            claim(pool.fd, pool.behind[(nvmm_range.fresh - nvmm_range.base) / NVMM_CHUNK], F_UNLCK);
     }
 }
 
@@ -358,9 +395,8 @@ void *nvmm_take(size_t size, size_t alignment)
     void *p;
     pthread_mutex_lock(&pool.lock);
     while ((p = find(size, alignment)) == NULL) {
-        uintptr_t start = pool.fresh;
         // One chunk at a time: a large request grows the last free range until it fits.
-        if (size > pool.chunks * (uint64_t)NVMM_CHUNK || !grow() || !insert(start, pool.fresh))
+        if (size > pool.chunks * (uint64_t)NVMM_CHUNK || !grow_free())
             break;
     }
     if (p == NULL) {
@@ -376,6 +412,46 @@ void *nvmm_take(size_t size, size_t alignment)
     }
     pthread_mutex_unlock(&pool.lock);
     return p;
+}
+
+bool nvmm_extend(void *end, size_t size)
+{
+    uintptr_t at = (uintptr_t)end;
+    bool done = false;
+    pthread_mutex_lock(&pool.lock);
+    do {
+        size_t i = position(at);
+        struct range *r = &pool.free[i];
+        bool here = i < pool.free_count && r->start == at;
+        if (here && r->end - at >= size) {
+            r->start += size;
+            if (r->start == r->end)
+                memmove(r, r + 1, (--pool.free_count - i) * sizeof *r);
+            pool.counts.used += size;
+            done = true;
+        } else if ((here ? r->end : at) != nvmm_range.fresh) {
+            break;
+        }
+    } while (!done && grow_free());
+    pthread_mutex_unlock(&pool.lock);
+    return done;
+}
+
+bool nvmm_renew(void *address, size_t size, bool used)
+{
+    if (pool.fd >= 0 || madvise(address, size, MADV_DONTNEED) != 0)
+        return false;
+    madvise(address, size, used ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+    return true;
+}
+
+bool nvmm_move(void *from, void *to, size_t size)
+{
+    const int flags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
+    if (pool.fd >= 0 || mremap(from, size, size, flags, to) == MAP_FAILED)
+        return false;
+    madvise(from, size, MADV_NOHUGEPAGE);
+    return true;
 }
 
 bool nvmm_give(void *address, size_t size)
@@ -394,7 +470,7 @@ bool nvmm_give(void *address, size_t size)
 // Copies the used part of a chunk to the place that the child will have.
 static void copy_used(size_t index, char *to)
 {
-    uintptr_t start = pool.base + index * NVMM_CHUNK, end = start + NVMM_CHUNK;
+    uintptr_t start = nvmm_range.base + index * NVMM_CHUNK, end = start + NVMM_CHUNK;
     uintptr_t at = start;
     for (size_t i = 0; i < pool.free_count && at < end; i++) {
         struct range r = pool.free[i];
@@ -415,7 +491,7 @@ static void copy_used(size_t index, char *to)
 void nvmm_before_fork(void)
 {
     pthread_mutex_lock(&pool.lock);
-    size_t mapped = (pool.fresh - pool.base) / NVMM_CHUNK;
+    size_t mapped = (nvmm_range.fresh - nvmm_range.base) / NVMM_CHUNK;
     if (pool.fd < 0 || mapped == 0)
         return;
     pool.child_fd = open_device();
@@ -449,7 +525,7 @@ void nvmm_after_fork_parent(void)
 void nvmm_after_fork_child(void)
 {
     if (pool.child_fd >= 0) {
-        size_t mapped = (pool.fresh - pool.base) / NVMM_CHUNK;
+        size_t mapped = (nvmm_range.fresh - nvmm_range.base) / NVMM_CHUNK;
         for (size_t i = 0; i < mapped; i++) {
             if (!map_chunk(pool.child_fd, pool.child_behind[i], i))
                 nvmm_die("fork: %s cannot be mapped: %s", pool.name, strerror(errno));

@@ -8,6 +8,12 @@
 #include <stdint.h>
 
 enum { NVMM_CHUNK = 2 << 20 }; // bytes; device DAX maps in multiples of it
+#define NVMM_RANGE ((size_t)64 << 30) // bytes that are reserved
+
+// The reserved range, and where the part that was never used begins; empty until it is open.
+extern struct nvmm_range {
+    uintptr_t base, fresh;
+} nvmm_range;
 
 // Counts of the pool, for NAGORI_MALLOC_STATS.
 struct nvmm_counts {
@@ -29,11 +35,28 @@ const char *nvmm_name(void);
 // `size` bytes, a multiple of the page size, at a multiple of `alignment`, or NULL.
 void *nvmm_take(size_t size, size_t alignment);
 
+// Adds `size` bytes that begin where an allocation ends; false if they are not free.
+bool nvmm_extend(void *end, size_t size);
+
+// Pages that are handed out become new ones, all zero, which may be huge if they are `used` from now on; false if
+// the memory is a device's and stays as it is.
+bool nvmm_renew(void *address, size_t size, bool used);
+
+// The pages of an allocation, as they are, take the place of those of another; what was handed out first then has new
+// ones. False if the memory is a device's.
+bool nvmm_move(void *from, void *to, size_t size);
+
 // Returns part of an allocation; false if there is no room to record it.
 bool nvmm_give(void *address, size_t size);
 
 // True for an address of the reserved range.
-bool nvmm_has(const void *address);
+static inline bool nvmm_has(const void *address)
+{
+    return (uintptr_t)address - nvmm_range.base < nvmm_range.fresh - nvmm_range.base;
+}
+
+// A table in DRAM, all zero, of which only what is used takes memory.
+void *nvmm_table(size_t bytes);
 
 struct nvmm_counts nvmm_counts(void);
 

@@ -108,3 +108,26 @@ impl Command {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    /// Every command below one.
+    fn all(command: &clap::Command) -> Vec<&clap::Command> {
+        let below = command.get_subcommands().flat_map(all);
+        std::iter::once(command).chain(below).collect()
+    }
+
+    #[test]
+    fn options_have_no_names_that_help_does_not_show() {
+        let cli = Cli::command();
+        for command in all(&cli) {
+            for arg in command.get_arguments() {
+                let names = arg.get_all_aliases();
+                assert_eq!(names, arg.get_visible_aliases(), "{}", command.get_name());
+            }
+        }
+    }
+}

@@ -322,11 +322,11 @@ pub fn machine_json<O: Observer>(m: &Machine<O>) -> Value {
 
 fn one(r: &Report) -> String {
     let mut out = format!(
-        "machine {}: {} of guest time, {} instructions, method {}\n\n",
+        "machine {}: {} of guest time, {} instructions, {}\n\n",
         r.machine,
         duration(r.elapsed_ps),
         grouped(r.instructions),
-        r.memory.method
+        nvmm(r)
     );
     if r.parallel {
         out.push_str("harts ran at the same time: not deterministic, times are approximate\n\n");
@@ -365,15 +365,32 @@ fn harts(r: &Report) -> String {
     text(&t)
 }
 
+/// The name of the memory of its own that NVMM has.
+pub fn own_memory(r: &Report) -> Option<&str> {
+    let own = r.memories.iter().find(|m| m.name == "nvmm")?;
+    Some(&own.model)
+}
+
+/// What is behind NVMM: a memory of its own, or the machine's controller with a method.
+pub fn nvmm(r: &Report) -> String {
+    match own_memory(r) {
+        Some(name) => format!("NVMM {name}"),
+        None => format!("method {}", r.memory.method),
+    }
+}
+
 /// Figures of DRAM or NVMM, whether behind the board's controller or a memory of its own.
 pub struct PartFigures {
     pub reads: u64,
     pub writes: u64,
     pub read_bytes: u64,
     pub write_bytes: u64,
-    /// Mean latency at the controller, in ns.
+    /// Mean time from a request's arrival at the controller to a read's data and to a write's answer, in ns.
     pub read_ns: Option<f64>,
     pub write_ns: Option<f64>,
+    /// Mean time from a write's arrival to the command that hands its data to the medium's row buffer, in ns; only
+    /// the board's controller counts it.
+    pub medium_ns: Option<f64>,
     /// Activations per request.
     pub act_per_req: Option<f64>,
     /// Requests per change of bank; only the board's controller counts them.
@@ -398,6 +415,7 @@ pub fn part(r: &Report, which: Region) -> PartFigures {
             write_bytes: c.write_bytes,
             read_ns: s.read_latency.mean_ns(),
             write_ns: s.write_latency.mean_ns(),
+            medium_ns: s.write_to_medium.mean_ns(),
             act_per_req: c.act_per_req(),
             bank_para: c.bank_para(),
             energy_pj: None,
@@ -412,6 +430,7 @@ pub fn part(r: &Report, which: Region) -> PartFigures {
         write_bytes: c.write_bytes,
         read_ns: own.stats.read_latency().mean_ns(),
         write_ns: own.stats.write_latency().mean_ns(),
+        medium_ns: None,
         act_per_req: (c.requests() > 0).then(|| c.activations as f64 / c.requests() as f64),
         bank_para: None,
         energy_pj: energy.map(|e| e.total()).reduce(|a, b| a + b),
@@ -529,9 +548,13 @@ fn latencies(r: &Report) -> String {
             Region::Nvmm => "NVMM",
         };
         let s = r.memory.region(region);
-        for (kind, h) in [("read", &s.read_latency), ("write", &s.write_latency)] {
+        for (kind, h) in [
+            ("read latency", &s.read_latency),
+            ("write latency", &s.write_latency),
+            ("write to medium", &s.write_to_medium),
+        ] {
             let Some(mean) = h.mean_ns() else { continue };
-            let _ = write!(out, "{name} {kind} latency: mean {mean:.1} ns;");
+            let _ = write!(out, "{name} {kind}: mean {mean:.1} ns;");
             let used = h.buckets.iter().enumerate().filter(|b| *b.1 > 0);
             for (i, &n) in used {
                 let percent = 100.0 * n as f64 / h.count as f64;

@@ -239,7 +239,7 @@ fn root_file_systems_are_listed_shown_and_verified() {
         .args(["image", "show", "run"])
         .assert()
         .code(0)
-        .stdout(contains("libjemalloc2").and(contains("lib/libnagori-malloc.so")));
+        .stdout(contains("libstdc++6").and(contains("lib/libnagori-malloc.so")));
     nagori()
         .args(["image", "verify", "run"])
         .assert()

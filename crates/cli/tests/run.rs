@@ -6,66 +6,13 @@
 mod common;
 
 use common::debian::*;
+use common::probe::*;
 use common::*;
 use predicates::prelude::*;
 use predicates::str::contains;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use tempfile::TempDir;
-
-/// A directory with the probe, compiled.
-struct Place {
-    dir: TempDir,
-}
-
-impl Place {
-    fn new() -> Option<Place> {
-        let dir = TempDir::new().unwrap();
-        let probe = dir.path().join("probe");
-        let root = env!("CARGO_MANIFEST_DIR");
-        let compiled = Command::new("riscv64-linux-gnu-gcc")
-            .args(["-O2", "-static", "-Wall", "-Werror", "-o"])
-            .arg(&probe)
-            .arg(format!("-I{root}/../../guest/include"))
-            .arg(format!("{root}/tests/programs/probe.c"))
-            .status();
-        match compiled {
-            Ok(s) => assert!(s.success(), "the probe does not compile"),
-            Err(_) if !tools_required() => {
-                eprintln!("skipped: riscv64-linux-gnu-gcc is not installed");
-                return None;
-            }
-            Err(e) => panic!("riscv64-linux-gnu-gcc: {e}"),
-        }
-        Some(Place { dir })
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    /// `nagori run` with options, then the probe with arguments.
-    fn run(&self, options: &[&str], args: &[&str]) -> assert_cmd::Command {
-        let mut c = nagori();
-        c.timeout(PATIENCE).current_dir(self.dir.path());
-        c.arg("run")
-            .args(options)
-            .args(["--", "./probe"])
-            .args(args);
-        c
-    }
-}
-
-fn json(path: &Path) -> Value {
-    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
-}
-
-fn number(v: &Value, path: &str) -> u64 {
-    let found = v.pointer(path).and_then(Value::as_u64);
-    found.unwrap_or_else(|| panic!("no {path} in {v:#}"))
-}
 
 /// All waiting of a profile, in nanoseconds.
 fn waited_ns(folded: &str) -> u64 {
@@ -415,6 +362,8 @@ fn methods_are_compared() {
             "compare",
             "--methods",
             "dram,extended",
+            "--placement",
+            "nvmm",
             "--json",
             "c",
             "--plot",
@@ -423,10 +372,18 @@ fn methods_are_compared() {
         .args(["--stdin", "none", "--", "./probe", "touch", "1"])
         .assert()
         .code(0)
-        .stdout("16384\n");
+        .stdout("16384\n")
+        .stderr(contains("to medium ns"));
     let c = json(&p.path("c"));
     assert_eq!(c.pointer("/runs/0/run_time").unwrap(), 1.0);
     assert_eq!(c.pointer("/runs/1/method").unwrap(), "extended");
+    assert!(c.pointer("/methods/1/run_time/mean").unwrap().as_f64() > Some(1.1));
+    // Writes are posted: the medium is reached long after the answer.
+    let nvmm = c.pointer("/runs/1/summary/nvmm").unwrap();
+    let mean = |name: &str| nvmm[name].as_f64().unwrap();
+    let answered = mean("write_latency_avg_ns");
+    let medium = mean("write_to_medium_avg_ns");
+    assert!(answered < 100.0 && medium > answered + 1000.0, "{nvmm:#}");
     let svg = std::fs::read_to_string(p.path("c.svg")).unwrap();
     assert!(svg.contains("extended") && svg.contains("./probe touch 1"));
 }
@@ -532,15 +489,8 @@ fn seeds_are_chance_that_can_be_repeated() {
     nagori()
         .timeout(PATIENCE)
         .current_dir(p.dir.path())
-        .args([
-            "compare",
-            "--methods",
-            "dram,fine",
-            "--repeats",
-            "2",
-            "--json",
-            "d",
-        ])
+        .args(["compare", "--methods", "dram,fine"])
+        .args(["--repeats", "2", "--json", "d"])
         .args(["--stdin", "none", "--", "./probe", "touch", "1"])
         .assert()
         .code(0)

@@ -42,7 +42,7 @@ pub(crate) struct Source {
 const MALLOC_FILES: [Dynamic; 2] = [
     Dynamic {
         path: "lib/libnagori-malloc.so",
-        sources: &["malloc/nagori-malloc.c", "malloc/nvmm.c"],
+        sources: &["malloc/nagori-malloc.c", "malloc/heap.c", "malloc/nvmm.c"],
         flags: &["-shared", "-fPIC", "-fvisibility=hidden"],
     },
     Dynamic {
@@ -51,8 +51,6 @@ const MALLOC_FILES: [Dynamic; 2] = [
         flags: &[],
     },
 ];
-/// Name of the library that the stub stands for.
-const JEMALLOC: &str = "libjemalloc.so.2";
 
 struct Dynamic {
     path: &'static str,
@@ -181,21 +179,6 @@ fn compile_one(work: &Path, name: &str, arguments: &[&str]) -> Result<Vec<u8>, E
 /// `work` is an empty directory.
 pub(crate) fn compile_malloc(work: &Path) -> Result<Vec<Program>, Error> {
     write_sources(work)?;
-    let soname = format!("-Wl,-soname,{JEMALLOC}");
-    let stub = compile_one(
-        work,
-        JEMALLOC,
-        &[
-            "-shared",
-            "-fPIC",
-            "-nostdlib",
-            "-fno-builtin",
-            &soname,
-            "malloc/stub.c",
-        ],
-    )?;
-    let file = work.join(JEMALLOC);
-    fs::write(&file, stub).context("write", &file)?;
     let mut built = Vec::new();
     for d in &MALLOC_FILES {
         // Otherwise the compiler merges malloc and memset into calloc, and removes code that it
@@ -203,9 +186,6 @@ pub(crate) fn compile_malloc(work: &Path) -> Result<Vec<Program>, Error> {
         let mut arguments = vec!["-fno-builtin", "-Imalloc"];
         arguments.extend(d.flags);
         arguments.extend(d.sources);
-        if d.flags.contains(&"-shared") {
-            arguments.push(JEMALLOC);
-        }
         built.push(Program {
             name: d.path.to_string(),
             bytes: compile_one(work, d.path, &arguments)?,

@@ -174,6 +174,9 @@ pub struct RegionStats {
     pub read_latency: Histogram,
     /// Arrival at the port to the response.
     pub write_latency: Histogram,
+    /// Arrival at the port to the column command, with which the data go to the row buffer; counted then.
+    #[serde(default)]
+    pub write_to_medium: Histogram,
 }
 
 /// A change while running.
@@ -261,6 +264,7 @@ impl Stats {
             a.counters = a.counters.zip(&b.counters, sub);
             a.read_latency = a.read_latency.since(&b.read_latency);
             a.write_latency = a.write_latency.since(&b.write_latency);
+            a.write_to_medium = a.write_to_medium.since(&b.write_to_medium);
         }
         for (a, b) in d.banks.iter_mut().zip(&earlier.banks) {
             *a = a.zip(b, sub);
@@ -283,6 +287,7 @@ impl Stats {
             a.counters = a.counters.zip(&b.counters, add);
             a.read_latency = a.read_latency.plus(&b.read_latency);
             a.write_latency = a.write_latency.plus(&b.write_latency);
+            a.write_to_medium = a.write_to_medium.plus(&b.write_to_medium);
         }
         for (a, b) in s.banks.iter_mut().zip(&later.banks) {
             *a = a.zip(b, add);
@@ -312,8 +317,10 @@ impl Stats {
                 "derived": derived(&s.counters),
                 "read_latency": s.read_latency,
                 "write_latency": s.write_latency,
+                "write_to_medium": s.write_to_medium,
                 "read_latency_avg_ns": s.read_latency.mean_ns(),
                 "write_latency_avg_ns": s.write_latency.mean_ns(),
+                "write_to_medium_avg_ns": s.write_to_medium.mean_ns(),
             })
         };
         let total = self.total();

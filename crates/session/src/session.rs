@@ -144,16 +144,19 @@ impl Options {
 
     /// The consequences of the placement of memory: settings, NUMA node, variables.
     fn placed(&self) -> (Vec<String>, Option<u32>, Vec<String>) {
+        let node = || vec!["memory.expose=numa-node".into()];
+        // Memory of a node has the page faults, and the huge pages, that memory of any heap has.
         let preload = |how: String| {
-            let env = vec![MALLOC.into(), format!("NAGORI_MALLOC={how}")];
-            (Vec::new(), None, env)
+            let env = vec![
+                MALLOC.into(),
+                format!("NAGORI_MALLOC={how}"),
+                format!("NAGORI_MALLOC_DEVICE=node:{NVMM_NODE}"),
+            ];
+            (node(), None, env)
         };
         match self.placement {
             Placement::Dram => Default::default(),
-            Placement::Nvmm => {
-                let node = vec!["memory.expose=numa-node".into()];
-                (node, Some(NVMM_NODE), Vec::new())
-            }
+            Placement::Nvmm => (node(), Some(NVMM_NODE), Vec::new()),
             Placement::Heap => preload("nvmm".into()),
             Placement::Size(n) => preload(format!("size:{n}")),
         }
@@ -387,6 +390,11 @@ impl<'a> Session<'a> {
     /// The machine's description, with the devices of the session.
     pub fn description(&self) -> &Description {
         &self.description
+    }
+
+    /// Whether something of a program is to be on NVMM.
+    pub(crate) fn places_on_nvmm(&self) -> bool {
+        self.options.placement != Placement::Dram
     }
 
     /// Runs a program to its end, and keeps its output.

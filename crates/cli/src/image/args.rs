@@ -22,7 +22,7 @@ Examples:
 
 Bases:
   run     libraries and tools that programs expect: libc6, libstdc++6, libgcc-s1, libgomp1,
-          libjemalloc2, bash, coreutils, python3-minimal, sqlite3, tar, xz-utils and others
+          bash, coreutils, python3-minimal, sqlite3, tar, xz-utils and others
   system  the same, and systemd, udev, dbus, login, apt, procps, iproute2, e2fsprogs, ndctl, daxctl,
           numactl
 

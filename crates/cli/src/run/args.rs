@@ -25,7 +25,7 @@ Examples:
 
 Exit codes:
   that of the program; 128 + the signal's number if one ended it
-  1    error, or no figures of what was asked for (--region-of-interest, --warm-up)
+  1    error, or no figures of what was asked for (--region-of-interest, --warm-up, --strict)
   2    wrong arguments
   124  a time limit was reached (--timeout, --host-timeout, --max-instructions)
   125  the machine was stuck
@@ -41,18 +41,8 @@ Exit codes:
 #[derive(Debug, Args)]
 #[command(after_long_help = RUN_EXAMPLES)]
 pub struct RunProgramArgs {
-    /// Delay method of NVMM: dram, coarse, fine or extended [default: the machine's].
-    #[arg(long, value_name = "METHOD", value_parser = crate::args::method)]
-    pub method: Option<Method>,
     #[command(flatten)]
     pub common: CommonArgs,
-    /// Write the statistics to FILE as JSON, or with `-` to stdout after the program's output, instead of the
-    /// table.
-    #[arg(long, value_name = "FILE|-")]
-    pub json: Option<PathBuf>,
-    /// Write all counters, by hart and bank, to stderr.
-    #[arg(long, conflicts_with = "json")]
-    pub full: bool,
     /// Write every line transferred over the bus while the program runs to a file that `nagori mem run --mode
     /// timestamped` plays.
     #[arg(long, value_name = "FILE")]
@@ -80,7 +70,17 @@ One run of a method is repeatable to the cycle, so it has no spread of its own. 
 differ as runs on a real machine do, by seeds: the interval says how well their mean is known.
 
 A run that did not come to its end (a time limit, a signal to this command), or that has no figures of what
-was asked for (--region-of-interest, --warm-up), is marked and not compared; the exit code is then not 0.";
+was asked for (--region-of-interest, --warm-up), is marked and not compared; the exit code is then not 0.
+Where no method or memory could make a difference, since nothing was read from NVMM or written to it, or since
+methods are not those of its memory, this is said instead of a run time; with --strict the exit code is 1.
+
+Columns:
+  waiting         share of the busy time in which harts waited for lines
+  read ns         mean time from a read's arrival at the memory to its first data
+  write ns        mean time from a write's arrival to its answer, which a memory with posted writes gives
+                  at once
+  to medium ns    mean time from a write's arrival to the command that hands its data to the row buffer of the
+                  medium; - where a memory does not count it";
 
 /// Run a program under several delay methods, and compare.
 ///
@@ -89,13 +89,6 @@ was asked for (--region-of-interest, --warm-up), is marked and not compared; the
 #[derive(Debug, Args)]
 #[command(after_long_help = COMPARE_EXAMPLES)]
 pub struct CompareArgs {
-    /// Delay methods; the others are compared with the first [default: all, unless there is --memory-model].
-    #[arg(long, value_name = "METHODS", value_delimiter = ',', value_parser = crate::args::method)]
-    pub methods: Vec<Method>,
-    /// Memories to use for NVMM: names or files as for `nagori mem` (ddr4,pcm,xpoint). Each is a row, after
-    /// those of --methods.
-    #[arg(long, value_name = "MEMORIES", value_delimiter = ',')]
-    pub memory_model: Vec<String>,
     #[command(flatten)]
     pub common: CommonArgs,
     /// Runs of each method, each with the next seed (--seed, from 1 on if it is not given).
@@ -107,9 +100,6 @@ pub struct CompareArgs {
     /// How many machines run at a time [default: one for each core of the host].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub jobs: Option<u32>,
-    /// Write the comparison to FILE as JSON, or with `-` to stdout, instead of the table.
-    #[arg(long, value_name = "FILE|-")]
-    pub json: Option<PathBuf>,
     /// Draw the run times: a file that ends in .svg or .png.
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
@@ -118,6 +108,29 @@ pub struct CompareArgs {
 /// What `run` and `compare` share.
 #[derive(Debug, Args)]
 pub struct CommonArgs {
+    /// Delay methods of NVMM: dram, coarse, fine, extended. `run` takes one [default: the machine's]; `compare`
+    /// several, separated by commas, and compares the others with the first [default: all, unless there is
+    /// --memory-model].
+    #[arg(long = "method", visible_alias = "methods", value_name = "METHODS", value_delimiter = ',',
+          value_parser = crate::args::method)]
+    pub methods: Vec<Method>,
+    /// Memories to use for NVMM: names or files as for `nagori mem` (ddr4, pcm, xpoint). `run` takes one;
+    /// `compare` several, each of which is a row, after those of --methods.
+    #[arg(long = "memory-model", value_name = "MEMORIES", value_delimiter = ',')]
+    pub memory_models: Vec<String>,
+    /// Write the results to FILE as JSON, too, or with `-` to stdout, after the program's output (see --output).
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
+    /// Show all counters, by hart and bank, instead of the table of `run`, or after that of `compare`.
+    #[arg(long)]
+    pub full: bool,
+    /// Where the program's standard output goes: a file, or nowhere [default: this command's].
+    #[arg(long, value_name = "FILE|none")]
+    pub output: Option<PathBuf>,
+    /// What makes figures say less than was asked for (`problems` in JSON, docs/run.md) is an error: the exit
+    /// code is 1 where the program's is 0.
+    #[arg(long)]
+    pub strict: bool,
     #[command(flatten)]
     pub machine: MachineArgs,
     #[command(flatten)]
@@ -130,7 +143,6 @@ pub struct CommonArgs {
     /// of N bytes and more). The last two need a program with libraries.
     #[arg(
         long,
-        alias = "memory",
         value_name = "WHERE",
         default_value = "dram",
         help_heading = "Program"

@@ -2,8 +2,8 @@
 
 use super::args::CompareArgs;
 use super::report::{Figures, Result as RunResult};
-use super::streams::Output;
-use super::{json_file, picture, write_json, How, Interrupt, Prepared};
+use super::streams::{Output, Stdout};
+use super::{json_file, model, picture, write_json, How, Interrupt, Prepared};
 use crate::args::{InspectArgs, PowerArgs};
 use crate::output::{Exit, Messages, MEANINGLESS, SUCCESS};
 use crate::plot::Picture;
@@ -12,6 +12,8 @@ use crate::tables::{duration, grouped, part, row, table, text};
 use anyhow::{bail, Context};
 use nagori_memtime::stats::Region;
 use nagori_memtime::Method;
+use nagori_session::problems::Nvmm;
+use serde::Serialize;
 use serde_json::{json, Value};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
@@ -44,8 +46,7 @@ impl Variant {
 
     /// What it changes in the machine's description.
     fn setting(&self) -> Option<String> {
-        let model = self.model()?;
-        Some(format!("memory.regions.nvmm.model={model}"))
+        self.model().map(model)
     }
 
     /// The memory, if it is one.
@@ -90,12 +91,17 @@ impl Row {
         })
     }
 
-    /// The variant's name, with the reason.
-    fn name(&self) -> String {
-        match self.flaw() {
-            Some(why) => format!("{} ({why})", self.variant),
-            None => self.variant.to_string(),
-        }
+    /// What NVMM was to it and to another row, if to all of their runs it was the same.
+    fn same_nvmm<'a>(&'a self, other: &Row) -> Option<&'a Nvmm> {
+        let mut pairs = self.runs.iter().zip(&other.runs);
+        let same = pairs.all(|(a, b)| a.result.nvmm == b.result.nvmm);
+        self.runs.first().filter(|_| same).map(|r| &r.result.nvmm)
+    }
+
+    /// Whether the program did something else than in the runs of another row.
+    fn does_something_else(&self, other: &Row) -> bool {
+        let mut pairs = self.runs.iter().zip(&other.runs);
+        self.is_whole() && other.is_whole() && pairs.any(|(a, b)| a.result.differs(&b.result))
     }
 
     /// Guest times in picoseconds.
@@ -114,17 +120,28 @@ impl Row {
 /// Runs the command.
 pub fn command(a: &CompareArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let picture = a.plot.as_deref().map(Picture::create).transpose()?;
-    let json = json_file(a.json.as_deref())?;
+    let json = json_file(a.common.json.as_deref())?;
+    let mut stdout = Stdout::of(a.common.output.as_deref())?;
     let variants = variants(a);
     check(a)?;
     let seeds = seeds(a)?;
     let machines = Machines::prepare(a, &variants, messages)?;
     let prepared_of = |v: &Variant| machines.of(v);
     let prepared = prepared_of(&variants[0]);
-    let rows = run_all(&prepared_of, &variants, &seeds, a.jobs, messages)?;
+    let rows = run_all(
+        &prepared_of,
+        &variants,
+        &seeds,
+        a.jobs,
+        &mut stdout,
+        messages,
+    )?;
+    stdout.finish()?;
     let first = &rows[0].runs[0].result;
     prepared.tell(&first.why, messages);
-    first.warn(messages);
+    let vain = vain(&rows);
+    // Else that is said of all rows together.
+    first.warn(messages, |p| vain.is_empty() || !p.is_of_nvmm());
     for r in &rows {
         if let Some(why) = r.flaw() {
             messages.warning(&format!(
@@ -133,27 +150,36 @@ pub fn command(a: &CompareArgs, messages: &Messages) -> anyhow::Result<Exit> {
             ));
         }
     }
-    for r in rows.iter().filter(|r| r.is_whole() && rows[0].is_whole()) {
-        let mut pairs = rows[0].runs.iter().zip(&r.runs);
-        if pairs.any(|(a, b)| a.result.differs(&b.result)) {
-            messages.warning(&format!(
-                "the program did something else under {} than under {}: another output or exit code; what the runs cost is not comparable",
-                r.variant, rows[0].variant
-            ));
-            break;
+    let other = rows.iter().find(|r| r.does_something_else(&rows[0]));
+    if let Some(r) = other {
+        messages.warning(&format!(
+            "the program did something else under {} than under {}: another output or exit code; what the runs cost is not comparable",
+            r.variant, rows[0].variant
+        ));
+    }
+    for problem in &vain {
+        messages.warning(&problem.message);
+    }
+    eprint!("\n{}", as_table(&rows));
+    if a.common.full {
+        for r in &rows {
+            eprint!("\n== {} ==\n{}", r.variant, r.runs[0].result.full.0);
         }
     }
-    let shown = || eprint!("\n{}", as_table(&rows));
-    match json {
-        Some(file) => write_json(file, &as_json(&a.common.program, &seeds, &rows), shown)?,
-        None => shown(),
+    if let Some(file) = json {
+        let mut value = as_json(&a.common.program, &seeds, &rows);
+        value["problems"] = json!(vain);
+        write_json(file, &value)?;
     }
     if let Some(picture) = picture {
         let name = a.common.program.join(" ");
         let bytes = picture::draw(picture.format(), &name, &rows)?;
         picture.finish(&bytes, messages)?;
     }
-    Ok(exit(&rows))
+    Ok(match exit(&rows) {
+        SUCCESS if a.common.strict && (other.is_some() || !vain.is_empty()) => MEANINGLESS,
+        e => e,
+    })
 }
 
 /// What cannot be compared is an error.
@@ -199,11 +225,14 @@ impl<'a> Machines<'a> {
     }
 }
 
-/// The exit code: that of the first run, or of the first incomplete run.
+/// The exit code: that of the first run, or of the first incomplete run, or with --strict of one with a problem.
 fn exit(rows: &[Row]) -> Exit {
-    let mut broken = rows.iter().flat_map(|r| &r.runs);
-    match broken.find(|r| !r.result.is_whole()) {
-        None => rows[0].runs[0].result.exit(),
+    let all = || rows.iter().flat_map(|r| &r.runs);
+    match all().find(|r| !r.result.is_whole()) {
+        None => match rows[0].runs[0].result.exit() {
+            SUCCESS if all().any(|r| r.result.fails_strictly()) => MEANINGLESS,
+            e => e,
+        },
         Some(r) => match r.result.exit() {
             SUCCESS => MEANINGLESS,
             e => e,
@@ -213,13 +242,13 @@ fn exit(rows: &[Row]) -> Exit {
 
 /// The variants, without duplicates: the given methods, then the memories; by default all methods.
 fn variants(a: &CompareArgs) -> Vec<Variant> {
-    let methods = match (&a.methods, &a.memory_model) {
+    let methods = match (&a.common.methods, &a.common.memory_models) {
         (m, _) if !m.is_empty() => m.clone(),
         (_, models) if models.is_empty() => Method::ALL.to_vec(),
         _ => Vec::new(),
     };
     let mut all: Vec<Variant> = Vec::new();
-    let models = a.memory_model.iter().cloned().map(Variant::Model);
+    let models = a.common.memory_models.iter().cloned().map(Variant::Model);
     for v in methods.into_iter().map(Variant::Method).chain(models) {
         if !all.contains(&v) {
             all.push(v);
@@ -249,6 +278,7 @@ fn run_all<'p, 'a: 'p>(
     variants: &[Variant],
     seeds: &[Option<u64>],
     jobs: Option<u32>,
+    stdout: &mut Stdout,
     messages: &Messages,
 ) -> anyhow::Result<Vec<Row>> {
     let signals = messages.signals();
@@ -259,6 +289,8 @@ fn run_all<'p, 'a: 'p>(
         .collect();
     let jobs = jobs.map_or(cores, |n| n as usize).min(all.len());
     let next = AtomicUsize::new(0);
+    // That of the first run is the program's.
+    let stdout = Mutex::new(Some(stdout));
     let results: Mutex<Vec<Option<anyhow::Result<RunResult>>>> =
         Mutex::new(all.iter().map(|_| None).collect());
     let name = |(variant, seed): (&Variant, Option<u64>)| match seed {
@@ -273,7 +305,8 @@ fn run_all<'p, 'a: 'p>(
                 else {
                     break;
                 };
-                let output = Output::new(n == 0);
+                let place = stdout.lock().ok().filter(|_| n == 0);
+                let output = Output::new(place.and_then(|mut p| p.take()));
                 let result = prepared(variant).run(
                     &PowerArgs::default(),
                     How {
@@ -345,12 +378,80 @@ fn unfinished(names: &[String], results: &[Option<anyhow::Result<RunResult>>]) -
     )
 }
 
+/// Rows that are not compared, since nothing that distinguishes them from the first one has mattered.
+#[derive(Debug, Serialize)]
+struct Vain {
+    what: &'static str,
+    /// Their variants.
+    rows: Vec<String>,
+    /// For human readers.
+    message: String,
+}
+
+/// All rows that are not compared, by what NVMM was to them.
+fn vain(rows: &[Row]) -> Vec<Vain> {
+    let Some((first, others)) = rows.split_first() else {
+        return Vec::new();
+    };
+    let mut all: Vec<(&Nvmm, Vec<String>)> = Vec::new();
+    for r in others.iter().filter(|r| r.is_whole() && first.is_whole()) {
+        let Some(nvmm) = r.same_nvmm(first) else {
+            continue;
+        };
+        match all.iter_mut().find(|(n, _)| *n == nvmm) {
+            Some((_, names)) => names.push(r.variant.to_string()),
+            None => all.push((nvmm, vec![r.variant.to_string()])),
+        }
+    }
+    let vain = all.into_iter().map(|(nvmm, rows)| {
+        let hint = match nvmm {
+            Nvmm::Unused => {
+                ": nothing was read from it or written to it; --placement puts the program there"
+            }
+            _ => "",
+        };
+        let (names, first) = (rows.join(", "), &first.variant);
+        Vain {
+            what: "not-compared",
+            message: format!("{names}: not compared with {first}, since to both {nvmm}{hint}"),
+            rows,
+        }
+    });
+    vain.collect()
+}
+
+/// Why there is no run time of a row that is whole, in a few words.
+pub fn in_vain(rows: &[Row], r: &Row) -> Option<&'static str> {
+    let (first, others) = rows.split_first()?;
+    let nvmm = match std::ptr::eq(first, r) {
+        // It is the measure of the others, if there is one to measure.
+        true => {
+            let all = others.iter().map(|o| o.same_nvmm(first));
+            all.collect::<Option<Vec<_>>>()?.first().copied()?
+        }
+        false => r.same_nvmm(first)?,
+    };
+    Some(match nvmm {
+        Nvmm::Unused => "NVMM not used",
+        _ => "the same NVMM",
+    })
+}
+
+/// The name of a row, with the reason why it has no run time.
+fn name(rows: &[Row], r: &Row) -> String {
+    match r.flaw().or_else(|| in_vain(rows, r)) {
+        Some(why) => format!("{} ({why})", r.variant),
+        None => r.variant.to_string(),
+    }
+}
+
 /// Run times of a row, relative to those of the first row with the same seeds; `None` if a run was
-/// incomplete.
+/// incomplete, or if a ratio would mean nothing.
 pub fn normalised(rows: &[Row], r: &Row) -> Option<Vec<f64>> {
     let one = rows.first()?;
     let times = one.times();
     let possible = one.is_whole() && r.is_whole() && times.iter().all(|t| *t > 0.0);
+    let possible = possible && in_vain(rows, r).is_none();
     possible.then(|| {
         r.times()
             .iter()
@@ -398,6 +499,9 @@ const COLUMNS: &[Cell] = &[
     ("write ns", Form::Real(1), |r| {
         part(&r.report, Region::Nvmm).write_ns
     }),
+    ("to medium ns", Form::Real(1), |r| {
+        part(&r.report, Region::Nvmm).medium_ns
+    }),
     ("ACT/REQ", Form::Real(3), |r| {
         part(&r.report, Region::Nvmm).act_per_req
     }),
@@ -430,7 +534,7 @@ fn as_table(rows: &[Row]) -> String {
     for r in rows {
         let ratio = normalised(rows, r).and_then(|v| v.first().copied());
         let time = r.runs.first().map_or(0, |r| r.result.report.elapsed_ps);
-        let start = [r.name(), duration(time), Form::Real(3).shown(ratio)];
+        let start = [name(rows, r), duration(time), Form::Real(3).shown(ratio)];
         row(&mut t, start.into_iter().chain(figures(r)));
     }
     text(&t)
@@ -472,14 +576,17 @@ fn repeated(rows: &[Row], repeats: usize) -> String {
     for r in rows {
         let times = cells(Some(r.times()), unit);
         let ratios = cells(normalised(rows, r), 1.0);
-        row(&mut t, std::iter::once(r.name()).chain(times).chain(ratios));
+        row(
+            &mut t,
+            std::iter::once(name(rows, r)).chain(times).chain(ratios),
+        );
     }
     out += &text(&t);
     out.push('\n');
     let head = std::iter::once("means of the runs");
     let mut t = table(head.chain(COLUMNS.iter().map(|c| c.0)));
     for r in rows {
-        row(&mut t, std::iter::once(r.name()).chain(figures(r)));
+        row(&mut t, std::iter::once(name(rows, r)).chain(figures(r)));
     }
     out + &text(&t)
 }
@@ -508,6 +615,7 @@ fn as_json(program: &[String], seeds: &[Option<u64>], rows: &[Row]) -> Value {
         let sample = |values: &[f64]| Sample::of(values).map(|s| s.json(values));
         let mut row = json!({
             "complete": r.is_whole(),
+            "not_compared": in_vain(rows, r),
             "guest_time_ps": sample(&r.times()),
             "run_time": ratios.as_deref().and_then(sample),
         });

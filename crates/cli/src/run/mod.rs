@@ -28,24 +28,30 @@ use serde_json::json;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
-use streams::Output;
+use streams::{Output, Stdout};
 
 /// Runs `nagori run`.
 pub fn command(a: &RunProgramArgs, messages: &Messages) -> anyhow::Result<Exit> {
-    let json = json_file(a.json.as_deref())?;
+    let c = &a.common;
+    let json = json_file(c.json.as_deref())?;
+    let mut stdout = Stdout::of(c.output.as_deref())?;
+    let (method, set) = (
+        one("--method", &c.methods)?,
+        one("--memory-model", &c.memory_models)?,
+    );
+    let set = set.map(|name| model(name));
     if let Some(path) = &a.inspect.profile {
         file::check(path).context("--profile")?;
     }
-    let prepared = Prepared::new(&a.common, (&[], a.nvmm.nvmm_image.clone()), messages)?;
+    let prepared = Prepared::new(c, (set.as_slice(), a.nvmm.nvmm_image.clone()), messages)?;
     // A debugger uses Ctrl-C for the program itself.
     let interrupt = match a.inspect.gdb {
         Some(_) => Interrupt::Ends,
         None => Interrupt::Passes,
     };
-    let output = Output::new(true);
     let how = How {
-        method: a.method,
-        seed: a.common.seed,
+        method: method.copied(),
+        seed: c.seed,
     };
     let bus = a.trace_bus.as_deref();
     let bus = bus.map(|path| BusTrace::create(path, "--trace-bus"));
@@ -55,31 +61,53 @@ pub fn command(a: &RunProgramArgs, messages: &Messages) -> anyhow::Result<Exit> 
         how,
         (&a.inspect, bus),
         interrupt,
-        output,
+        Output::new(Some(&mut stdout)),
         messages,
     )?;
+    stdout.finish()?;
     prepared.tell(&result.why, messages);
-    result.warn(messages);
-    let shown = || {
-        let text = match a.full {
+    result.warn(messages, |_| true);
+    let show = || {
+        let text = match c.full {
             true => result.full.0.clone(),
             false => result.table(),
         };
         eprint!("\n{text}");
     };
-    match json {
-        Some(file) => {
-            let mut value = result.json();
-            value["program"] = json!(a.common.program);
-            value["seed"] = json!(a.common.seed);
-            value["host"] = json!({"cpu_seconds_to_start": result.start_cpu});
-            write_json(file, &value, shown)?;
+    // Figures other than the requested ones would be misleading.
+    let shown = (c.full || result.is_meaningful()) && !messages.quiet();
+    if shown {
+        show();
+    }
+    if let Some(file) = json {
+        let mut value = result.json();
+        value["program"] = json!(c.program);
+        value["seed"] = json!(c.seed);
+        value["host"] = json!({"cpu_seconds_to_start": result.start_cpu});
+        let written = write_json(file, &value);
+        // The results are not lost.
+        if written.is_err() && !shown {
+            show();
         }
-        // Figures other than the requested ones would be misleading.
-        None if (a.full || result.is_meaningful()) && !messages.quiet() => shown(),
-        None => {}
+        written?;
     }
     Ok(result.exit())
+}
+
+/// The only one of an option's values; `compare` takes several.
+fn one<'v, T>(option: &str, values: &'v [T]) -> anyhow::Result<Option<&'v T>> {
+    match values {
+        [] => Ok(None),
+        [value] => Ok(Some(value)),
+        _ => bail!(
+            "{option}: `nagori run` takes one; `nagori compare` takes several and compares them"
+        ),
+    }
+}
+
+/// The setting of a machine with a memory of its own behind NVMM.
+fn model(name: &str) -> String {
+    format!("memory.regions.nvmm.model={name}")
 }
 
 /// The effect of the first Ctrl-C once the program runs.
@@ -96,12 +124,9 @@ fn json_file(path: Option<&Path>) -> anyhow::Result<Option<Staged>> {
     path.map(Staged::create).transpose().context("--json")
 }
 
-/// Writes JSON. If that fails at the end, the results are not lost: they are `shown`.
-fn write_json(file: Staged, value: &serde_json::Value, shown: impl FnOnce()) -> anyhow::Result<()> {
+/// Writes the JSON.
+fn write_json(file: Staged, value: &serde_json::Value) -> anyhow::Result<()> {
     let written = file.put(format!("{value:#}\n").as_bytes());
-    if written.is_err() {
-        shown();
-    }
     written.context("--json")
 }
 
@@ -217,7 +242,7 @@ impl<'a> Prepared<'a> {
         how: How,
         (inspect, bus): (&InspectArgs, Option<BusTrace>),
         interrupt: Interrupt,
-        mut output: Output,
+        mut output: Output<'_>,
         messages: &Messages,
     ) -> anyhow::Result<RunResult> {
         let mut program = self.program.clone();
@@ -253,6 +278,8 @@ impl<'a> Prepared<'a> {
             report: run.report,
             regions: run.regions,
             problems: run.problems,
+            strict: self.a.strict,
+            nvmm: run.nvmm,
             timed: !self.a.functional,
             full: (tables::machine(m), tables::machine_json(m)),
             sums: run.sums,

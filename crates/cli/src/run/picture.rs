@@ -1,6 +1,6 @@
 //! The plot of a comparison: run times as bars, with the share that is spent waiting for memory.
 
-use super::compare::{normalised, Row, Variant};
+use super::compare::{in_vain, normalised, Row, Variant};
 use super::report::Figures;
 use crate::plot::{self, colour, Format, FONT, INK};
 use crate::sample::Sample;
@@ -42,7 +42,10 @@ pub fn draw(format: Format, program: &str, rows: &[Row]) -> anyhow::Result<Vec<u
                 variant: r.variant.clone(),
                 time: match &sample {
                     Some(s) => Ok(s.mean),
-                    None => Err(r.flaw().unwrap_or("nothing to compare with")),
+                    None => Err(r
+                        .flaw()
+                        .or_else(|| in_vain(rows, r))
+                        .unwrap_or("nothing to compare with")),
                 },
                 interval: sample.and_then(|s| s.ci95),
                 waiting: stalled.unwrap_or(0.0),

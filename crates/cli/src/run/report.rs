@@ -4,7 +4,7 @@ use crate::output::{Exit, Messages, MEANINGLESS, SIGNAL, SUCCESS};
 use crate::tables::{self, duration, grouped, row, table, text};
 use nagori_memtime::stats::Region;
 use nagori_platform::machine::Report;
-use nagori_session::problems::{Problem, NEVER_ENDED};
+use nagori_session::problems::{Nvmm, Problem, NEVER_ENDED};
 use nagori_session::program::{Outcome, Why};
 use serde_json::{json, Value};
 
@@ -44,6 +44,10 @@ pub struct Result {
     pub regions: Option<u64>,
     /// Problems that make the figures incomplete or misleading.
     pub problems: Vec<Problem>,
+    /// Whether every problem is an error.
+    pub strict: bool,
+    /// What NVMM was to it.
+    pub nvmm: Nvmm,
     /// Whether the timing model was on.
     pub timed: bool,
     /// Statistics of the whole machine, for human readers and as JSON.
@@ -109,12 +113,17 @@ pub fn real(v: Option<f64>, digits: usize) -> String {
 impl Result {
     /// Whether the program did something else than in another run, as far as its exit code and output tell.
     pub fn differs(&self, other: &Result) -> bool {
-        self.exit() != other.exit() || self.sums != other.sums
+        exit(&self.why) != exit(&other.why) || self.sums != other.sums
     }
 
     /// Whether the requested figures exist.
     pub fn is_meaningful(&self) -> bool {
         self.problems.iter().all(|p| !p.meaningless)
+    }
+
+    /// Whether there is something that is an error with --strict, and that is given.
+    pub fn fails_strictly(&self) -> bool {
+        self.strict && !self.problems.is_empty()
     }
 
     /// Whether the figures cover a whole run of the program.
@@ -125,14 +134,14 @@ impl Result {
     /// This command's exit code: the program's, unless that is 0 although something failed.
     pub fn exit(&self) -> Exit {
         match exit(&self.why) {
-            SUCCESS if !self.is_meaningful() => MEANINGLESS,
+            SUCCESS if !self.is_meaningful() || self.fails_strictly() => MEANINGLESS,
             e => e,
         }
     }
 
-    /// Reports what the figures do not show.
-    pub fn warn(&self, messages: &Messages) {
-        for p in &self.problems {
+    /// Reports what the figures do not show, as far as it is `told`.
+    pub fn warn(&self, messages: &Messages, told: impl Fn(&Problem) -> bool) {
+        for p in self.problems.iter().filter(|p| told(p)) {
             match p.meaningless {
                 true => messages.error(&anyhow::anyhow!(p.message.clone())),
                 false => messages.warning(&p.message),
@@ -145,7 +154,7 @@ impl Result {
         let f = Figures::of(&self.report);
         let r = &self.report;
         let mut t = table([
-            format!("machine {}, method {}", r.machine, r.memory.method),
+            format!("machine {}, {}", r.machine, tables::nvmm(r)),
             String::new(),
         ]);
         let mut add = |name: &str, value: String| row(&mut t, [name.to_string(), value]);
@@ -205,6 +214,9 @@ impl Result {
                 "write_bytes": f.write_bytes,
                 "act_per_req": f.act_per_req,
                 "bank_para": f.bank_para,
+                "read_latency_avg_ns": f.read_ns,
+                "write_latency_avg_ns": f.write_ns,
+                "write_to_medium_avg_ns": f.medium_ns,
                 "reads_per_write": per_write,
             });
             if let Some(e) = f.energy_pj {
@@ -229,6 +241,7 @@ impl Result {
             "end": {"why": self.why.name(), "exit_code": self.exit().0, "message": self.why.message()},
             "machine": self.report.machine,
             "method": memory.method,
+            "memory_model": tables::own_memory(&self.report),
             "timed": self.timed,
             "regions_of_interest": self.regions,
             "problems": self.problems,

@@ -1,35 +1,67 @@
 //! Copies a program's output to this command's, and shows a progress line.
 
+use crate::output::file::Staged;
 use crate::tables;
+use anyhow::Context;
 use nagori_memtime::stats::Region;
 use nagori_platform::machine::Report;
 use nagori_session::program::{Stream, Streams};
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Time between progress lines, and before the first one.
 const PROGRESS: Duration = Duration::from_millis(500);
 const QUIET: Duration = Duration::from_secs(2);
 
+/// Where a program's standard output goes.
+pub enum Stdout {
+    /// To this command's.
+    Ours,
+    /// To a file.
+    File(Staged),
+    /// Nowhere.
+    Nowhere,
+}
+
+impl Stdout {
+    /// What `--output` says.
+    pub fn of(given: Option<&Path>) -> anyhow::Result<Stdout> {
+        match given {
+            None => Ok(Stdout::Ours),
+            Some(p) if p == Path::new("none") => Ok(Stdout::Nowhere),
+            Some(p) => Staged::create(p).map(Stdout::File).context("--output"),
+        }
+    }
+
+    /// The file is whole.
+    pub fn finish(self) -> anyhow::Result<()> {
+        match self {
+            Stdout::File(file) => file.finish().context("--output"),
+            Stdout::Ours | Stdout::Nowhere => Ok(()),
+        }
+    }
+}
+
 /// Receiver of a program's output.
-pub struct Output {
-    /// Whether it goes to this command's stdout and stderr, or is dropped.
-    shown: bool,
+pub struct Output<'a> {
+    /// Where its stdout goes; `None`: this and its stderr are dropped.
+    stdout: Option<&'a mut Stdout>,
     progress: Option<Progress>,
 }
 
-impl Output {
-    /// Shown or dropped.
-    pub fn new(shown: bool) -> Output {
+impl<'a> Output<'a> {
+    /// Shown or, without a place for it, dropped.
+    pub fn new(stdout: Option<&'a mut Stdout>) -> Self {
         Output {
-            shown,
+            stdout,
             progress: None,
         }
     }
 
     /// Whether it is shown.
     pub fn shown(&self) -> bool {
-        self.shown
+        self.stdout.is_some()
     }
 
     /// Shows a line on a terminal while the program runs.
@@ -43,15 +75,16 @@ fn write(mut to: impl Write, bytes: &[u8]) -> io::Result<()> {
     to.flush()
 }
 
-impl Streams for Output {
+impl Streams for Output<'_> {
     fn write(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<()> {
         if let Some(p) = &self.progress {
             p.clear();
         }
-        match stream {
-            _ if !self.shown => Ok(()),
-            Stream::Stdout => write(io::stdout().lock(), bytes),
-            Stream::Stderr => write(io::stderr().lock(), bytes),
+        match (&mut self.stdout, stream) {
+            (None | Some(Stdout::Nowhere), Stream::Stdout) | (None, Stream::Stderr) => Ok(()),
+            (Some(Stdout::Ours), Stream::Stdout) => write(io::stdout().lock(), bytes),
+            (Some(Stdout::File(file)), Stream::Stdout) => write(file, bytes),
+            (Some(_), Stream::Stderr) => write(io::stderr().lock(), bytes),
         }
     }
 

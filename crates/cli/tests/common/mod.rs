@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub mod debian;
+pub mod probe;
 
 use assert_cmd::Command;
 use nagori_isa::{encode, Inst, Op};

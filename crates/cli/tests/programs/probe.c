@@ -49,6 +49,50 @@ static int touch(size_t megabytes)
     return 0;
 }
 
+// A region that stays in a line of code, and in registers.
+__attribute__((aligned(64), noinline)) static void calm(long count)
+{
+    nagori_roi_begin();
+    for (; count > 0; count--)
+        __asm__ volatile("");
+    nagori_roi_end();
+}
+
+// Lists, which grow and shrink, of nodes of many sizes, and an array that grows.
+static int lists(long count)
+{
+    enum { LISTS = 64 };
+    struct node {
+        struct node *next;
+        unsigned value;
+    } *head[LISTS] = {0};
+    unsigned long seed = 1, sum = 0, *array = NULL;
+    for (long i = 0; i < count; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        struct node **list = &head[seed >> 58];
+        if (seed >> 40 & 1 && *list != NULL) {
+            struct node *old = *list;
+            *list = old->next;
+            sum += old->value;
+            free(old);
+        }
+        struct node *new = malloc(sizeof *new + (seed >> 33) % 200);
+        if (new == NULL)
+            return 1;
+        *new = (struct node){*list, (unsigned)i};
+        *list = new;
+        array = realloc(array, (size_t)(i + 1) * sizeof *array);
+        if (array == NULL)
+            return 1;
+        array[i] = seed;
+    }
+    for (int i = 0; i < LISTS; i++)
+        for (struct node *n = head[i]; n != NULL; n = n->next)
+            sum += n->value;
+    printf("%lu\n", sum);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -61,6 +105,10 @@ int main(int argc, char **argv)
         return cat();
     if (strcmp(what, "touch") == 0)
         return touch((size_t)number);
+    if (strcmp(what, "calm") == 0)
+        calm(number);
+    if (strcmp(what, "lists") == 0)
+        return lists(number);
     if (strcmp(what, "open") == 0) {
         nagori_roi_begin();
         return (int)number;

@@ -15,7 +15,7 @@ pub enum Base {
 }
 
 /// Programs and libraries of [`Base::Run`]; their dependencies are added.
-const RUN: [&str; 22] = [
+const RUN: [&str; 21] = [
     "base-files",
     "base-passwd",
     "bash",
@@ -31,7 +31,6 @@ const RUN: [&str; 22] = [
     "libc-bin",
     "libgcc-s1",
     "libgomp1",
-    "libjemalloc2",
     "libstdc++6",
     "python3-minimal",
     "sed",

@@ -253,11 +253,29 @@ impl Out {
         self.counters(bank).activations += 1;
     }
 
+    /// A column command: a read has its data, a write's are in the row buffer.
+    #[inline]
+    fn column(&mut self, tag: &Tag, clock: u64) {
+        match tag.kind {
+            Kind::Read => self.complete(tag, clock + self.read_data),
+            Kind::Write => self.reached_medium(tag, clock),
+        }
+    }
+
+    #[inline]
+    fn reached_medium(&mut self, tag: &Tag, clock: u64) {
+        let region = self.region(tag.bank);
+        let took = Ps::of_clock(clock, self.period).saturating_sub(tag.arrival);
+        self.stats.regions[region as usize]
+            .write_to_medium
+            .add(took);
+    }
+
     #[inline]
     fn counts(&mut self, t: &EventCounts, tags: &Tags) {
-        for &(place, clock) in t.read() {
+        for &(place, clock) in t.columns() {
             let tag = tags[usize::from(place) % tags.len()];
-            self.complete(&tag, clock + self.read_data);
+            self.column(&tag, clock);
         }
         self.refreshes += t.refreshes;
         self.stats.refresh_ticks_lost += t.lost;
@@ -287,9 +305,7 @@ impl Sink for Out {
             }
             Event::Column { clock, place } => {
                 let tag = tag(place);
-                if tag.kind == Kind::Read {
-                    self.complete(tag, clock + self.read_data);
-                }
+                self.column(tag, clock);
             }
             Event::Precharge { place, dirty, .. } => self.precharge(tag(place).bank, dirty),
             Event::Refresh { count, .. } => self.refreshes += count,

@@ -95,11 +95,11 @@ pub(crate) struct EventCounts {
     closed: [(u8, bool); 2 * FEW],
     /// Banks activated.
     opened: [u8; 2 * FEW],
-    /// Reads that have had their column command: indices of their tags, and clocks.
-    read: [(u8, u64); FEW],
+    /// Requests that have had their column command: indices of their tags, and clocks.
+    had: [(u8, u64); 2 * FEW],
     closings: u8,
     openings: u8,
-    reads: u8,
+    columns: u8,
     /// Whether a later request could change the time of an awaited event.
     pub open: bool,
     /// Clock in which the newcomer was accepted.
@@ -113,13 +113,13 @@ impl EventCounts {
         self.lost = 0;
         self.closings = 0;
         self.openings = 0;
-        self.reads = 0;
+        self.columns = 0;
         self.open = false;
     }
 
     #[inline]
-    pub fn read(&self) -> &[(u8, u64)] {
-        &self.read[..usize::from(self.reads).min(FEW)]
+    pub fn columns(&self) -> &[(u8, u64)] {
+        &self.had[..usize::from(self.columns).min(2 * FEW)]
     }
 
     #[inline]
@@ -141,8 +141,8 @@ impl EventCounts {
 
     #[inline]
     fn had_column(&mut self, place: u8, clock: u64) {
-        self.read[usize::from(self.reads) % FEW] = (place, clock);
-        self.reads += 1;
+        self.had[usize::from(self.columns) % (2 * FEW)] = (place, clock);
+        self.columns += 1;
     }
 
     #[inline]
@@ -519,7 +519,7 @@ impl Serial {
                 let write = x.tag.kind == Kind::Write;
                 if had == x.place {
                     // The caller counts this read.
-                    counts.reads -= 1;
+                    counts.columns -= 1;
                     return;
                 }
                 if accepted {
@@ -636,10 +636,9 @@ impl Serial {
     fn column_machine(&mut self, i: usize, c: u64, t: &Timing, counts: &mut EventCounts) -> u8 {
         let m = &mut self.machines[i % FEW];
         let (place, write) = (m.place, m.write);
+        counts.had_column(place, c);
         if write {
             self.dirty |= 1 << m.bank;
-        } else {
-            counts.had_column(place, c);
         }
         if m.passing {
             self.hand_over(i, c + 1);

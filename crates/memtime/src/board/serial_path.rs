@@ -142,6 +142,9 @@ impl SerialPath {
                 let (kind, bank) = (self.tag.kind, self.tag.bank);
                 self.base.after_undisturbed(kind, bank, lifetime.end);
                 out.finished(&self.tag, false, self.done_at);
+                if kind == Kind::Write {
+                    out.reached_medium(&self.tag, lifetime.column);
+                }
                 out.opened(bank);
                 out.precharge(bank, kind == Kind::Write);
                 self.next = Next::None;

@@ -227,6 +227,8 @@ proptest! {
             prop_assert_eq!(a.read_latency.count, b.read_latency.count);
             a.read_latency = b.read_latency;
             a.write_latency = b.write_latency;
+            prop_assert_eq!(a.write_to_medium.count, b.write_to_medium.count);
+            a.write_to_medium = b.write_to_medium;
         }
         prop_assert_eq!(mine, theirs);
         for (i, (_, t)) in told.iter().enumerate() {
@@ -452,6 +454,42 @@ proptest! {
         prop_assert_eq!(got, done);
         prop_assert_eq!(c.stats(end), one.stats(end));
     }
+}
+
+/// Answered when they are accepted, writes reach the medium by their column command; with the shortcuts as without.
+#[test]
+fn writes_reach_the_medium_by_their_column_command() {
+    let p = BoardParams {
+        method: Method::Extended,
+        ..BoardParams::default()
+    };
+    // To another row of a bank that is kept open, to a free bank, and to DRAM.
+    let rows = [p.nvmm_base, p.nvmm_base + 0x20_0000, p.nvmm_base + 8192, 0];
+    let of = |logged: bool| {
+        let mut c = Controller::new(p.clone()).unwrap();
+        c.set_logging(logged);
+        for (addr, at) in rows.iter().zip((0..).step_by(50_000)) {
+            c.access(Ps(at), *addr, Kind::Write, 64).unwrap();
+        }
+        c.finish(Ps::ZERO).unwrap();
+        (c.stats(Ps::ZERO), c.take_log())
+    };
+    let (stats, log) = of(true);
+    assert_eq!(of(false).0, stats);
+    let writes = log.iter().filter(|c| c.op == Op::Write);
+    let all = writes.map(|c| 5000 * c.clock - 50_000 * c.seq);
+    let nvmm = stats.region(Region::Nvmm);
+    let dram = stats.region(Region::Dram);
+    let counted = nvmm.write_to_medium.sum.0 + dram.write_to_medium.sum.0;
+    assert_eq!(counted, all.sum::<u64>());
+    assert_eq!(
+        (nvmm.write_to_medium.count, dram.write_to_medium.count),
+        (3, 1)
+    );
+    // Each has waited for its activation at least; the answer came before.
+    let mean = |h: &crate::stats::Histogram| h.mean_ns().unwrap();
+    assert!(mean(&nvmm.write_to_medium) > 1000.0 + mean(&nvmm.write_latency));
+    assert!(mean(&dram.write_to_medium) < 1000.0);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::protocol::{Ended, LABEL_END};
 use crate::end::END_OF_TIME;
-use crate::problems::Problem;
+use crate::problems::{Nvmm, Problem};
 use nagori_hart::world::Observer;
 use nagori_memtime::Ps;
 use nagori_platform::machine::{Machine, Report};
@@ -104,6 +104,8 @@ pub struct Run {
     pub regions: Option<u64>,
     /// Problems that make the figures incomplete or misleading.
     pub problems: Vec<Problem>,
+    /// What NVMM was to it.
+    pub nvmm: Nvmm,
     /// The program's output, if it was run by [`Session::run`](crate::Session::run).
     pub output: super::streams::Captured,
     /// Checksums of stdout and stderr, to compare runs; they are comparable only within one build

@@ -10,7 +10,7 @@ use crate::end::End;
 use crate::error::{Interrupted, Result};
 use crate::guest;
 use crate::power::{Cutter, PowerCuts};
-use crate::problems::{self, Asked};
+use crate::problems::{self, Asked, AskedOfNvmm};
 use crate::session::Session;
 use nagori_platform::machine::{Machine, Quiet};
 
@@ -143,16 +143,26 @@ impl<'s, 'a> Running<'s, 'a> {
             regions,
             warm_up: program.warm_up,
         };
-        let problems = match why {
+        let about = AskedOfNvmm {
+            timed: program.timing != Timing::Off,
+            method: program.method,
+            placed: self.session.places_on_nvmm(),
+        };
+        let mut problems = match why {
             // It never started.
             Why::Outcome(Outcome::Failed { .. }) => Vec::new(),
             _ => problems::of(m, asked),
         };
+        if begun && problems.iter().all(|p| !p.meaningless) {
+            problems.extend(problems::of_nvmm(m, &report, about));
+        }
+        let nvmm = problems::nvmm(m, &report);
         Ok(Run {
             why,
             report,
             regions: regions_ended,
             problems,
+            nvmm,
             output: Captured::default(),
             sums,
             start_cpu,

@@ -35,6 +35,8 @@ fn run(why: Why, seed: Option<u64>, elapsed_ps: u64) -> Run {
             },
             regions: None,
             problems: Vec::new(),
+            strict: false,
+            nvmm: Nvmm::Unused,
             timed: true,
             full: Default::default(),
             sums: [0; 2],
@@ -43,7 +45,10 @@ fn run(why: Why, seed: Option<u64>, elapsed_ps: u64) -> Run {
     }
 }
 
-fn row(method: Method, runs: Vec<Run>) -> Row {
+fn row(method: Method, mut runs: Vec<Run>) -> Row {
+    for run in &mut runs {
+        run.result.nvmm = Nvmm::Delayed(method);
+    }
     Row {
         variant: Variant::Method(method),
         runs,
@@ -136,4 +141,41 @@ fn repeated_runs_are_compared_seed_by_seed() {
     for part in ["3 runs of each method", "guest time, us", "2.033 ± 0.143"] {
         assert!(text.contains(part), "{part}: {text}");
     }
+}
+
+#[test]
+fn rows_that_nothing_distinguishes_are_not_compared() {
+    let with = |method, nvmm: Nvmm, time| {
+        let mut row = row(method, vec![run(ended(0), None, time)]);
+        row.runs[0].result.nvmm = nvmm;
+        row
+    };
+    let rows = [
+        with(Method::Dram, Nvmm::Unused, 1000),
+        with(Method::Fine, Nvmm::Unused, 1000),
+        with(Method::Extended, Nvmm::Unused, 1001),
+    ];
+    let text = as_table(&rows);
+    assert!(!text.contains("1.000 "), "{text}");
+    for name in ["dram", "fine", "extended"] {
+        assert!(text.contains(&format!("{name} (NVMM not used)")), "{text}");
+    }
+    let told = vain(&rows);
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0].rows, ["fine", "extended"]);
+    assert!(told[0].message.contains("--placement"), "{told:?}");
+    let json = as_json(&["x".into()], &[None], &rows);
+    for i in 0..3 {
+        assert_eq!(json["runs"][i]["run_time"], Value::Null);
+        assert_eq!(json["methods"][i]["not_compared"], "NVMM not used");
+    }
+    // One row that differs makes the first one a measure.
+    let rows = [
+        with(Method::Dram, Nvmm::Delayed(Method::Dram), 1000),
+        with(Method::Fine, Nvmm::Delayed(Method::Dram), 1000),
+        with(Method::Extended, Nvmm::Delayed(Method::Extended), 3000),
+    ];
+    let times = rows.each_ref().map(|r| normalised(&rows, r));
+    assert_eq!(times, [Some(vec![1.0]), None, Some(vec![3.0])]);
+    assert_eq!(vain(&rows)[0].rows, ["fine"]);
 }
