@@ -30,7 +30,7 @@ pub use net::nat_frames;
 pub use ninep::ninep;
 pub use nvmm::nvmm_image;
 pub use off2f::off2f_files;
-pub use remote::{control_message, symbol_file};
+pub use remote::{control_message, gdb_packets, symbol_file};
 pub use seeds::seeds;
 pub use snapshot::{snapshot_file, snapshot_state};
 pub use trace::{trace_binary, trace_compressed, trace_file, trace_gem5, trace_text};
@@ -79,6 +79,7 @@ pub const TARGETS: &[Target] = &[
     ("snapshot_state", snapshot_state),
     ("nat_frames", nat_frames),
     ("control_message", control_message),
+    ("gdb_packets", gdb_packets),
     ("symbol_file", symbol_file),
     ("port_list", port_list),
     ("vmm", vmm),

@@ -1,7 +1,10 @@
-//! What comes from outside to a running machine: messages, files of symbols.
+//! What comes from outside to a running machine: messages, a debugger's packets, files of symbols.
 
 use nagori_profile::Symbols;
 use nagori_remote::api::{schemas, Command};
+use nagori_remote::gdb::frame::packet;
+use nagori_remote::gdb::toy::{packets, Toy};
+use nagori_remote::gdb::{Halt, Stub, PACKET};
 use nagori_remote::rpc::respond;
 use serde_json::{json, Value};
 
@@ -19,6 +22,58 @@ pub fn control_message(data: &[u8]) {
         Some(Value::Array(all)) => all.iter().for_each(check),
         Some(one) => check(&one),
         None => {}
+    }
+}
+
+/// A debugger's session: a byte for the number of harts, then lines, each the content of a packet, or bytes
+/// behind `!`. Every packet is answered or makes the machine run, and only a request to end ends the session.
+pub fn gdb_packets(data: &[u8]) {
+    let Some((harts, lines)) = data.split_first() else {
+        return;
+    };
+    let mut toy = Toy::new(usize::from(harts % 4) + 1);
+    let size = toy.memory.len();
+    let mut stub = Stub::new(0);
+    for line in lines.split(|b| *b == b'\n') {
+        let before = toy.resumed;
+        let raw = line.first() == Some(&b'!') || line.iter().any(|b| matches!(b, b'$' | b'#'));
+        match raw {
+            true => stub.take(line, &mut toy),
+            // Whatever began before it ends at its `$`.
+            false => stub.take(&packet(line), &mut toy),
+        }
+        let out = std::mem::take(stub.output());
+        let answers = packets(&out).expect("packets and acknowledgements");
+        assert!(answers.iter().all(|p| p.len() <= PACKET));
+        assert_eq!(toy.memory.len(), size);
+        if stub.left().is_some() {
+            assert!(
+                raw || matches!(line.first(), Some(b'D' | b'k' | b'v')),
+                "{line:?}"
+            );
+            return;
+        }
+        assert!(
+            raw || line.len() > PACKET || !answers.is_empty() || toy.resumed > before,
+            "{line:?}"
+        );
+        if stub.is_running() {
+            let harts = toy.registers.len();
+            match line.len() % 3 {
+                0 => stub.take(b"\x03", &mut toy),
+                1 => stub.halted(Halt::Step { hart: harts - 1 }),
+                _ => stub.halted(Halt::Break {
+                    hart: 0,
+                    pc: 0x8000_0000,
+                }),
+            }
+            let out = std::mem::take(stub.output());
+            let stops = packets(&out).expect("a packet");
+            assert!(
+                raw || (stops.len() == 1 && stops[0].starts_with(b"T")),
+                "{line:?}"
+            );
+        }
     }
 }
 

@@ -119,6 +119,11 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
             text(r#"{"jsonrpc":"2.0","id":3,"method":"snapshot","params":{"path":"/x"}}"#),
             text(r#"{"jsonrpc":"2.0","id":3,"method":"dump_statistics","params":{"label":18446744073709551615}}"#),
         ],
+        "gdb_packets" => vec![
+            text("\x02qSupported:multiprocess+;swbreak+;hwbreak+\n?\nqfThreadInfo\nHgp1.2\ng\nqXfer:features:read:target.xml:0,ffb\n"),
+            text("\x00Z0,80000010,2\nvCont;c\nm80000000,40\nM80000100,2:0102\nX80000100,2:ab\nz0,80000010,2\nvCont;s:1;c\nD\n"),
+            text("\x03Hg-1\nT0\nvCont;s:0\nvCont;r80000000,80000010:2;c\nP1=0102030405060708\np20\nZ2,80000100,8\nqRcmd,7374617473\n!\x03+-\nk\n"),
+        ],
         "symbol_file" => vec![
             program(),
             text("ffffffff80000000 T _start\nffffffff80000010 t inner\t[mod]\n0000000000001000 W end\n"),

@@ -177,14 +177,18 @@ static void append(const char *bytes, size_t length)
     }
 }
 
+// Whether there are folders of the host.
+static bool shares;
+
 static void mount_share(uint32_t flags, const char *tag, char *path)
 {
     make_parents(path);
     if (mkdir(path, 0755) != 0 && errno != EEXIST)
         fail(errno, "cannot make the directory %s", path);
     unsigned long how = MS_NODEV | MS_NOSUID | (flags & 1 ? 0 : MS_RDONLY);
-    if (mount(tag, path, "9p", how, "trans=virtio,version=9p2000.L,msize=512000,cache=readahead") != 0)
+    if (mount(tag, path, "9p", how, "trans=virtio,version=9p2000.L,msize=512000,cache=mmap") != 0)
         fail(errno, "cannot mount the share %s at %s", tag, path);
+    shares = true;
 }
 
 static void add_word(char **list, int *count, char *text)
@@ -537,6 +541,9 @@ static void run(void)
     uint32_t pid = (uint32_t)child;
     say(SAYS_STARTED, &pid, sizeof pid);
     struct ended ended = attend(child, in[1], out[0], err[0], signals);
+    // What the program has written goes to the host before the machine ends.
+    if (shares)
+        sync();
     say(SAYS_ENDED, &ended, sizeof ended);
 }
 

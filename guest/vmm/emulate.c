@@ -7,9 +7,15 @@
 
 /* A load or store. */
 struct access {
-    int is_store, sign, reg, length;
+    int is_store, sign, reg, base, offset, length;
     u32 width;
-    u64 addr;
+};
+
+/* A translation: a physical address, and the entries of page tables that it follows from. */
+struct walk {
+    u64 satp, pa;
+    const u64 *at[3];
+    u64 pte[3];
 };
 
 void inject(struct hart *h, u64 cause, u64 tval)
@@ -46,26 +52,24 @@ static u64 bits(u32 i, int low, int count)
 enum kind { NONE, PLAIN, ATOMIC, FLOAT };
 
 /* Decodes loads and stores of integers, compressed ones, too. */
-static enum kind decode(const struct hart *h, u32 i, struct access *a)
+static enum kind decode(u32 i, struct access *a)
 {
-    const u64 *r = h->regs;
     *a = (struct access){.length = (i & 3) == 3 ? 4 : 2};
     if (a->length == 4) {
         u32 opcode = i & 0x7f, f = bits(i, 12, 3);
-        u64 base = bits(i, 15, 5);
-        base = base ? r[base] : 0;
+        a->base = bits(i, 15, 5);
         if (opcode == 0x2f)
             return ATOMIC;
         if (opcode == 0x07 || opcode == 0x27)
             return FLOAT;
         if (opcode == 0x03 && f != 7) {
             a->reg = bits(i, 7, 5);
-            a->addr = base + (i64)((i64)(int)i >> 20);
+            a->offset = (int)i >> 20;
             a->sign = f < 3;
         } else if (opcode == 0x23 && f < 4) {
             a->is_store = 1;
             a->reg = bits(i, 20, 5);
-            a->addr = base + (i64)(((int)i >> 25 << 5) | (int)bits(i, 7, 5));
+            a->offset = ((int)i >> 25 << 5) | (int)bits(i, 7, 5);
         } else {
             return NONE;
         }
@@ -81,19 +85,19 @@ static enum kind decode(const struct hart *h, u32 i, struct access *a)
     a->width = f & 1 ? 8 : 4;
     a->sign = 1;
     if (quadrant == 0) { /* c.lw, c.ld, c.sw, c.sd */
-        u64 offset = bits(i, 10, 3) << 3;
-        offset |= a->width == 8 ? bits(i, 5, 2) << 6 : bits(i, 6, 1) << 2 | bits(i, 5, 1) << 6;
+        a->offset = bits(i, 10, 3) << 3;
+        a->offset |= a->width == 8 ? bits(i, 5, 2) << 6 : bits(i, 6, 1) << 2 | bits(i, 5, 1) << 6;
         a->reg = 8 + bits(i, 2, 3);
-        a->addr = r[8 + bits(i, 7, 3)] + offset;
+        a->base = 8 + bits(i, 7, 3);
     } else if (a->is_store) { /* c.swsp, c.sdsp */
-        u64 offset = a->width == 8 ? bits(i, 10, 3) << 3 | bits(i, 7, 3) << 6 : bits(i, 9, 4) << 2 | bits(i, 7, 2) << 6;
+        a->offset = a->width == 8 ? bits(i, 10, 3) << 3 | bits(i, 7, 3) << 6 : bits(i, 9, 4) << 2 | bits(i, 7, 2) << 6;
         a->reg = bits(i, 2, 5);
-        a->addr = r[2] + offset;
+        a->base = 2;
     } else { /* c.lwsp, c.ldsp */
-        u64 offset = bits(i, 12, 1) << 5;
-        offset |= a->width == 8 ? bits(i, 5, 2) << 3 | bits(i, 2, 3) << 6 : bits(i, 4, 3) << 2 | bits(i, 2, 2) << 6;
+        a->offset = bits(i, 12, 1) << 5;
+        a->offset |= a->width == 8 ? bits(i, 5, 2) << 3 | bits(i, 2, 3) << 6 : bits(i, 4, 3) << 2 | bits(i, 2, 2) << 6;
         a->reg = bits(i, 7, 5);
-        a->addr = r[2] + offset;
+        a->base = 2;
         if (!a->reg)
             return NONE;
     }
@@ -102,11 +106,15 @@ static enum kind decode(const struct hart *h, u32 i, struct access *a)
 
 /* The physical address, by the VM's page tables (Sv39), of which none is read outside of its memory. Whether the access is
  * permitted was checked by the hart before it trapped: an access fault comes behind page faults. */
-static int translate(const struct hart *h, u64 va, u64 *pa)
+static int translate(const struct hart *h, u64 va, struct walk *w)
 {
+    static const u64 none;
     u64 satp = csr_read("satp");
+    w->satp = satp;
+    for (int k = 0; k < 3; k++)
+        w->at[k] = &none, w->pte[k] = 0;
     if (satp >> 60 == 0) {
-        *pa = va;
+        w->pa = va;
         return 1;
     }
     if (satp >> 60 != 8 || (u64)((i64)(va << 25) >> 25) != va)
@@ -117,12 +125,14 @@ static int translate(const struct hart *h, u64 va, u64 *pa)
         if (!within(at, 8, h->vm->memory, h->vm->size))
             return 0;
         u64 pte = *(volatile u64 *)at;
+        w->at[level] = (const u64 *)at;
+        w->pte[level] = pte;
         if (!(pte & 1))
             return 0;
         u64 page = (pte >> 10 & ((1ull << 44) - 1)) << 12;
         if (pte & 0xa) {
             u64 mask = (1ull << (12 + 9 * level)) - 1;
-            *pa = (page & ~mask) | (va & mask);
+            w->pa = (page & ~mask) | (va & mask);
             return 1;
         }
         table = page;
@@ -157,14 +167,57 @@ static struct map *look_up(struct vm *vm, u64 pa, u64 width)
     return 0;
 }
 
+/* Notes an access that was done, for vmm.S. */
+static void learn(struct hart *h, u64 cause, u64 va, u32 i, const struct access *a, const struct walk *w, struct map *m)
+{
+    extern const u8 base_stubs[], load_stubs[], store_stubs[];
+    u64 in_map = w->pa - m->from, back = va & 4095, ahead = 4096 - back;
+    back = back < in_map ? back : in_map;
+    ahead = ahead < m->size - in_map ? ahead : m->size - in_map;
+    if (a->width > ahead)
+        return;
+    struct seen *s = &h->seen[h->regs[0] >> 1 & (NOTES - 1)];
+    if (s->map)
+        __atomic_add_fetch(s->cause == STORE_ACCESS ? &s->map->writes : &s->map->reads, s->count, __ATOMIC_RELAXED);
+    u32 size = lowest(a->width);
+    const u8 *stubs = a->is_store ? store_stubs : load_stubs;
+    u32 form = a->is_store || a->sign || a->width == 8 ? size : size + 4;
+    for (int k = 0; k < 3; k++)
+        s->pte_at[k] = w->at[k], s->pte[k] = w->pte[k];
+    s->count = 0;
+    s->satp = w->satp;
+    s->va = va - back;
+    s->to = m->to + in_map - back;
+    s->map = m;
+    s->word = a->length == 2 ? i | i << 16 : i;
+    s->span = back + ahead - a->width + 1;
+    s->base_stub = (u32)(u64)(base_stubs + 8 * a->base);
+    s->access_stub = (u32)(u64)(stubs + 16 * (32 * form + a->reg));
+    s->offset = a->offset;
+    s->length = a->length;
+    s->cause = cause;
+}
+
+void count_accesses(const struct vm *vm, u64 *reads, u64 *writes)
+{
+    *reads = *writes = 0;
+    for (int i = 0; i < vm->map_count; i++)
+        *reads += vm->maps[i].reads, *writes += vm->maps[i].writes;
+    for (const struct hart *h = harts; h < harts + MAX_HARTS; h++)
+        for (const struct seen *s = h->seen; h->vm == vm && s < h->seen + NOTES; s++)
+            *(s->cause == STORE_ACCESS ? writes : reads) += s->count;
+}
+
 void access_fault(struct hart *h, u64 cause)
 {
-    u64 tval = csr_read("mtval"), pa;
+    u64 tval = csr_read("mtval");
     struct access a;
+    struct walk w;
     u32 i = fetch(h);
     if (!i)
         return; /* It has gone: the VM gets the fault of fetching it. */
-    enum kind kind = decode(h, i, &a);
+    enum kind kind = decode(i, &a);
+    u64 addr = (a.base ? h->regs[a.base] : 0) + (i64)a.offset;
     if (kind == ATOMIC || kind == FLOAT) {
         __atomic_add_fetch(&h->vm->refused, 1, __ATOMIC_RELAXED);
         if (!(h->reported & 1ull << kind))
@@ -174,17 +227,17 @@ void access_fault(struct hart *h, u64 cause)
         inject(h, cause, tval);
         return;
     }
-    if (kind == NONE || a.addr != tval || a.is_store != (cause == STORE_ACCESS)) {
+    if (kind == NONE || addr != tval || a.is_store != (cause == STORE_ACCESS)) {
         /* Another instruction than the one that has trapped; or, if it traps again, one that is none of ours. */
         if (!again(h, tval))
             missing(h, cause, tval);
         return;
     }
-    struct map *m = translate(h, a.addr, &pa) ? look_up(h->vm, pa, a.width) : 0;
+    struct map *m = translate(h, addr, &w) ? look_up(h->vm, w.pa, a.width) : 0;
     if (by_table) {
         /* The table did not have it: a small one is refilled, and the VM tries again. It also does if the range is there now:
          * another hart of the VM may have had the same miss. */
-        if (m && refill(h->vm, pa))
+        if (m && refill(h->vm, w.pa))
             h->again = 0;
         else if (!m || !again(h, tval))
             missing(h, cause, tval);
@@ -195,7 +248,7 @@ void access_fault(struct hart *h, u64 cause)
         missing(h, cause, tval);
         return;
     }
-    u64 to = m->to + (pa - m->from), value = 0;
+    u64 to = m->to + (w.pa - m->from), value = 0;
     if (a.is_store) {
         value = a.reg ? h->regs[a.reg] : 0;
         if (try_store(to, a.width, value)) {
@@ -215,6 +268,6 @@ void access_fault(struct hart *h, u64 cause)
         if (a.reg)
             h->regs[a.reg] = value;
     }
-    __atomic_add_fetch(&h->vm->emulated, 1, __ATOMIC_RELAXED);
+    learn(h, cause, addr, i, &a, &w, m);
     h->regs[0] += a.length;
 }

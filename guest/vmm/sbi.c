@@ -167,11 +167,10 @@ static struct result reset(struct hart *h, u64 type)
     struct vm *vm = h->vm;
     if (type > 2)
         return error(INVALID);
-    u64 reads = 0, writes = 0;
-    for (int i = 0; i < vm->map_count; i++)
-        reads += vm->maps[i].reads, writes += vm->maps[i].writes;
+    u64 reads, writes;
+    count_accesses(vm, &reads, &writes);
     say("VM %s ends: %d I/O accesses emulated (%d reads, %d writes), %d misses, %d refused, %d refills, %d done again",
-        vm->name, vm->emulated, reads, writes, vm->misses, vm->refused, vm->refills, vm->again);
+        vm->name, reads + writes, reads, writes, vm->misses, vm->refused, vm->refills, vm->again);
     check_monitor();
     __atomic_store_n(&vm->running, 0, __ATOMIC_RELEASE);
     int others = 0;

@@ -129,6 +129,56 @@ static void places(u64 memory_end)
     *last = old;
 }
 
+/* Code that is written here, in a page of its own. */
+static u32 code[1024] __attribute__((aligned(4096)));
+
+static u64 run(const u32 *words, int n, u64 a3, u64 a4)
+{
+    for (int i = 0; i < n; i++)
+        code[i] = words[i];
+    asm volatile("fence.i" ::: "memory");
+    return in_a4((void (*)(void))(u64)code, a3, a4);
+}
+
+/* The monitor does an access that it has done before in a shorter way. The same place again: with every register as what is
+ * loaded, as what is stored, and as the base; then with another instruction, and with another address. */
+static void again(void)
+{
+    enum { MV = 0x13, LW = 0x2003, SW = 0x2023, RET = 0x8067, A2 = 12, A3, A4 };
+    u64 wrong = 0;
+    for (u32 r = 1; r < 32; r++) {
+        if (r >= A2 && r <= A4)
+            continue;
+        u32 keep = MV | A2 << 7 | r << 15, restore = MV | r << 7 | A2 << 15;
+        u32 load[] = {keep, LW | r << 7 | A3 << 15, MV | A4 << 7 | r << 15, restore, RET};
+        u32 store[] = {keep, MV | r << 7 | A4 << 15, SW | r << 20 | A3 << 15, restore, RET};
+        u32 base[] = {keep, MV | r << 7 | A3 << 15, LW | A4 << 7 | r << 15, restore, RET};
+        for (u64 n = 0; n < 3; n++)
+            run(store, 5, LABEL, 1000 * n + r);
+        for (u64 n = 0; n < 3; n++)
+            wrong += run(load, 5, LABEL, 0) != 2000 + r;
+        for (u64 n = 0; n < 3; n++)
+            wrong += run(base, 5, LABEL, 0) != 2000 + r;
+    }
+    check("every register, again", wrong, 0);
+    STORE("sd %0, 0(%1)", LABEL, 0xfffffffe80000001);
+    static const struct { u32 load; u64 want; } forms[] = {
+        {LW, 0xffffffff80000001}, {0x6003, 0x80000001}, {0x3003, 0xfffffffe80000001}, {LW | 4 << 20, 0xfffffffffffffffe},
+    };
+    for (int n = 0; n < 16; n++) {
+        u32 words[] = {forms[n / 2 % 4].load | A4 << 7 | A3 << 15, RET};
+        wrong += run(words, 2, LABEL, 0) != forms[n / 2 % 4].want;
+    }
+    check("another instruction at the same place", wrong, 0);
+    u32 word[] = {LW | A4 << 7 | A3 << 15, RET};
+    for (int n = 0; n < 3; n++)
+        wrong += run(word, 2, LABEL + 4, 0) != ~1ull || run(word, 2, MAC, 0) != MODE;
+    check("another address by the same instruction", wrong, 0);
+    wrong += run(word, 2, MAC + 0x1000, 77) != 77 || last_trap() != LOAD_ACCESS;
+    wrong += run(word, 2, MAC + 0xffd, 77) != 77 || !last_trap();
+    check("an address that is not there by the same instruction", wrong, 0);
+}
+
 /* With page tables: memory and devices where they are, and Ethernet at another virtual address, too. */
 static void pages(void)
 {
@@ -148,6 +198,30 @@ static void pages(void)
     check("the same by both", LOAD("lw %0, 8(%1)", MAC), 0x7f);
     LOAD("lw %0, 0(%1)", va + 4096);
     check("a page of the old place", last_trap(), LOAD_ACCESS);
+    /* The same load, while each level of the tables changes. */
+    static u64 other_root[512] __attribute__((aligned(4096))), other_middle[512] __attribute__((aligned(4096)));
+    static u64 other_leaf[512] __attribute__((aligned(4096)));
+    const u32 load[] = {0x2003 | 14 << 7 | 13 << 15, 0x8067}; /* lw a4, 0(a3); ret */
+    other_leaf[2] = leaf[3];
+    other_middle[1] = (u64)other_leaf >> 12 << 10 | V;
+    for (int i = 0; i < 5; i++)
+        other_root[i] = root[i];
+    other_root[4] = (u64)other_middle >> 12 << 10 | V;
+    u64 *const changed[] = {&leaf[2], &middle[1], &root[4]}, to[] = {leaf[3], other_middle[1], other_root[4]};
+    u64 wrong = 0, here = 8ull << 60 | (u64)root >> 12, there = 8ull << 60 | (u64)other_root >> 12;
+    for (int i = 0; i < 4; i++) {
+        for (int n = 0; n < 3; n++)
+            wrong += run(load, 2, va, 0) != MODE || last_trap();
+        u64 old = i < 3 ? *changed[i] : 0;
+        if (i < 3)
+            *changed[i] = to[i];
+        asm volatile("csrw satp, %0\n sfence.vma" ::"r"(i < 3 ? here : there) : "memory");
+        wrong += run(load, 2, va, 77) != 77 || last_trap() != LOAD_ACCESS;
+        if (i < 3)
+            *changed[i] = old;
+        asm volatile("csrw satp, %0\n sfence.vma" ::"r"(here) : "memory");
+    }
+    check("tables that change", wrong, 0);
     /* A table that is not in our memory: the hart does not read it, and the monitor does not, either. */
     root[5] = 0x80000000ull >> 12 << 10 | V;
     asm volatile("sfence.vma" ::: "memory");
@@ -162,6 +236,7 @@ void start(void)
     compressed();
     refused();
     places(0x87c00000);
+    again();
     pages();
     print("test: ");
     print_number(passed);

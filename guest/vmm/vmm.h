@@ -10,7 +10,7 @@ typedef uint32_t u32;
 typedef uint16_t u16;
 typedef uint8_t u8;
 
-enum { MAX_HARTS = 16, MAX_VMS = 4, MAX_MAPS = 320, MAX_NODES = 16, NAME = 16 };
+enum { MAX_HARTS = 16, MAX_VMS = 4, MAX_MAPS = 320, MAX_NODES = 16, NAME = 16, NOTES = 128 };
 
 /* Causes of traps (mcause). */
 enum {
@@ -33,7 +33,7 @@ enum { IRQ_S_SOFT = 1, IRQ_M_SOFT = 3, IRQ_S_TIMER = 5, IRQ_M_TIMER = 7, IRQ_S_E
 /* Part of the I/O map that a VM believes in, and where it is on the bus. */
 struct map {
     u64 from, to, size;
-    u64 reads, writes; /* done by emulation */
+    u64 reads, writes; /* done by emulate.c; those of vmm.S are counted in struct seen */
 };
 
 /* A virtual machine, as the partition file says. */
@@ -51,13 +51,27 @@ struct vm {
     struct map maps[MAX_MAPS];
     int map_count;
     u64 sources;        /* interrupt sources of devices that are its own */
-    u64 misses, refused, emulated, refills;
+    u64 misses, refused, refills;
     u64 again;          /* traps after which the VM was to execute what is there now */
     volatile int running;
 };
 extern struct vm vms[MAX_VMS];
 extern int vm_count;
 extern int by_table; /* the table in hardware translates; otherwise we emulate */
+
+/* An access that was emulated, and all that it depends on: vmm.S does it again as long as that is the same. */
+struct seen {
+    u64 satp;
+    u64 va, to;            /* the part of a page that is one range of the map, and where it is */
+    const u64 *pte_at[3];  /* entries of page tables, and what is in them */
+    u64 pte[3];
+    u64 count;
+    struct map *map;
+    u32 word, span;        /* the instruction, a short one twice; the number of addresses from va on that it may access */
+    u32 base_stub, access_stub;
+    short offset;
+    u8 length, cause;
+} __attribute__((aligned(128)));
 
 /* What is saved of a hart at a trap, and its place in the VM. Offsets are known to vmm.S. */
 struct hart {
@@ -73,7 +87,11 @@ struct hart {
     volatile u64 start_at, start_arg;
     u64 reported;                     /* kinds of refused instructions that were reported */
     u64 again, again_tval;            /* an access that did not look like the one that has trapped */
-} __attribute__((aligned(1024)));
+    struct seen seen[NOTES] __attribute__((aligned(1024)));
+} __attribute__((aligned(32768)));
+_Static_assert(sizeof(struct hart) == 1 << 15 && offsetof(struct hart, seen) == 1024 && offsetof(struct hart, again) == 368 &&
+               sizeof(struct seen) == 128 && offsetof(struct seen, count) == 72 && offsetof(struct seen, word) == 88 &&
+               offsetof(struct seen, offset) == 104 && offsetof(struct seen, cause) == 107, "as in vmm.S");
 extern struct hart harts[MAX_HARTS];
 extern u64 hart_count;
 
@@ -129,6 +147,7 @@ void handle_requests(struct hart *h);
 /* emulate.c */
 void access_fault(struct hart *h, u64 cause);
 void inject(struct hart *h, u64 cause, u64 tval);
+void count_accesses(const struct vm *vm, u64 *reads, u64 *writes);
 /* table.c */
 int fill_table(void);
 int refill(struct vm *vm, u64 addr);

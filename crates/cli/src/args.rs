@@ -101,6 +101,9 @@ pub struct InspectArgs {
     /// Do not wait for the debugger: it may attach at any time.
     #[arg(long, requires = "gdb")]
     pub gdb_no_wait: bool,
+    /// Run on when a debugger is gone without `detach`, instead of waiting for another.
+    #[arg(long, requires = "gdb")]
+    pub gdb_run_on: bool,
 }
 
 /// How to run, and what to report.

@@ -25,8 +25,8 @@ fn machine(program: &Path, harts: u32) -> Command {
     c.arg("bare")
         .arg(program)
         .args(["--set", &format!("harts={harts}"), "--stats", "json"])
-        // Nothing here takes long; a hang must become a failure.
-        .args(["--max-instructions", "100000000"]);
+        // Nothing here takes minutes; a hang must become a failure.
+        .args(["--max-instructions", "20000000000"]);
     c
 }
 
@@ -374,15 +374,7 @@ impl Debugged {
     }
 
     fn connect(&self) -> UnixStream {
-        // The socket has its name a moment before anybody listens.
-        let end = Instant::now() + PATIENCE;
-        loop {
-            match UnixStream::connect(self.files.path("gdb")) {
-                Ok(stream) => return stream,
-                Err(e) => assert!(Instant::now() < end, "{e}"),
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        connect(&self.files.path("gdb"))
     }
 
     fn signal(&self, signal: Signal) {
@@ -459,12 +451,10 @@ fn a_debugger_that_does_not_read_keeps_nobody() {
 }
 
 #[test]
-fn a_debugger_that_dies_leaves_the_machine_running() {
+fn a_debugger_that_dies_leaves_the_machine_waiting() {
     if !tools() {
         return;
     }
-    let files = Files::new();
-    let program = debuggee(&files, 1);
     // While it is stopped, and while the program is stepped; another debugger may connect then.
     for (n, script) in ["shell sleep 600", "watch $a5 if $a5 == 0xdead\ncontinue"]
         .into_iter()
@@ -482,17 +472,229 @@ fn a_debugger_that_dies_leaves_the_machine_running() {
         second.wait().unwrap();
         let (code, said) = machine.end();
         assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains("waits for another"), "{said}");
     }
-    // No debugger connects again: it runs to its end.
+    // No debugger connects again: it waits, or runs to its end.
+    let files = Files::new();
+    let program = debuggee(&files, 1);
     let socket = files.path("gdb");
-    let run = machine(&program, 1)
-        .arg(format!("--gdb=unix:{}", socket.display()))
-        .stdout(Stdio::null())
-        .spawn()
+    for (more, ends) in [(None, false), (Some("--gdb-run-on"), true)] {
+        let mut run = machine(&program, 1)
+            .arg(format!("--gdb=unix:{}", socket.display()))
+            .args(more)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        drop(connect(&socket));
+        if ends {
+            assert!(run.wait().unwrap().success());
+        } else {
+            // Far longer than the program takes.
+            std::thread::sleep(Duration::from_secs(4));
+            assert!(run.try_wait().unwrap().is_none(), "it waits");
+            run.kill().unwrap();
+            run.wait().unwrap();
+            std::fs::remove_file(&socket).unwrap();
+        }
+    }
+}
+
+/// Each hart in a loop of its own.
+fn loops(files: &Files) -> PathBuf {
+    let source = files.write(
+        "loops.S",
+        b".globl _start, one, two, three\n_start: csrr t0, mhartid\n li t1, 1\n beq t0, t1, two\n bgtu t0, t1, three\n\
+          one: addi s1, s1, 1\n j one\ntwo: addi s2, s2, 1\n j two\nthree: addi s3, s3, 1\n j three\n",
+    );
+    let program = files.path("loops.elf");
+    let status = Command::new("riscv64-linux-gnu-gcc")
+        .args(["-nostdlib", "-static", "-march=rv64gc", "-mabi=lp64d"])
+        .arg("-Wl,-Ttext=0x80000000,--build-id=none")
+        .arg(&source)
+        .arg("-o")
+        .arg(&program)
+        .status()
         .unwrap();
-    while !socket.exists() {
+    assert!(status.success());
+    program
+}
+
+#[test]
+fn ctrl_c_shows_and_changes_the_hart_that_it_names() {
+    if !tools() {
+        return;
+    }
+    let files = Files::new();
+    let program = loops(&files);
+    // What GDB looked at before matters to nobody, nor does how it went on.
+    let break_at = |name: &str| format!("hbreak {name}\ncontinue\ndelete\n");
+    for (before, go) in [
+        (break_at("two"), "continue"),
+        (break_at("three"), "continue 2"),
+        (break_at("two") + "thread 1\n", "continue"),
+        (
+            break_at("three") + "thread 2\nstepi\nthread 3\n",
+            "signal 0",
+        ),
+        ("info threads\n".to_string(), "continue"),
+    ] {
+        let script = format!(
+            "{before}shell (sleep 1; kill -INT $PPID) &
+             {go}
+             print $_thread == $mhartid + 1
+             set var $s5 = 0x1000 + $mhartid
+             print/x $s5 - $mhartid
+             thread 1
+             print $s5 != 0
+             thread 2
+             print $s5 != 0
+             thread 3
+             print $s5 != 0
+             kill
+            "
+        );
+        let (text, _) = debug(&program, 3, &[], &script);
+        has(&text, &["SIGINT", "$1 = 1", "$2 = 0x1000"]);
+        let own = (3..6).filter(|n| text.contains(&format!("${n} = 1\n")));
+        assert_eq!(own.count(), 1, "one hart has it: {text}");
+    }
+}
+
+/// Sends a packet and returns the content of the answer.
+fn ask(stream: &mut UnixStream, content: &str) -> String {
+    stream
+        .write_all(&nagori_remote::gdb::frame::packet(content.as_bytes()))
+        .unwrap();
+    answer(stream)
+}
+
+fn answer(stream: &mut UnixStream) -> String {
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut framer = nagori_remote::gdb::frame::Framer::default();
+    let mut byte = [0];
+    loop {
+        stream.read_exact(&mut byte).expect("an answer");
+        if let Some(nagori_remote::gdb::frame::Event::Packet(p)) = framer.take(byte[0]) {
+            return String::from_utf8(p).unwrap();
+        }
+    }
+}
+
+#[test]
+fn odd_packets_do_not_end_a_session() {
+    if !tools() {
+        return;
+    }
+    let machine = Debugged::start();
+    let mut s = machine.connect();
+    for odd in [
+        "Hg-1",
+        "Hgp-1.-1",
+        "T0",
+        "vCont;s:0",
+        "vCont;t",
+        "vCont;",
+        "vCont;s:",
+        "vCont;s:9",
+        "mzz,4",
+        "m80000000",
+        "G00",
+        "Z0,zz,2",
+        "Z2,80000100",
+        "qRcmd,zz",
+        "M80000100,4:0102",
+        "m10000000,4",
+    ] {
+        let a = ask(&mut s, odd);
+        assert!(a.len() == 3 && a.starts_with('E'), "{odd}: {a}");
+    }
+    assert_eq!(
+        ask(&mut s, "m80000000,ffffffff").len(),
+        nagori_remote::gdb::PACKET
+    );
+    assert_eq!(ask(&mut s, "?"), "T05thread:1;");
+    // It still stands where it was, and runs only now.
+    assert_eq!(ask(&mut s, "p20"), "0000008000000000");
+    s.write_all(b"$vCont;c#a8").unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(ask(&mut s, "g"), "E04");
+    s.write_all(b"\x03").unwrap();
+    assert_eq!(answer(&mut s), "T02thread:1;");
+    s.write_all(b"$k#6b").unwrap();
+    let (code, said) = machine.end();
+    assert_eq!(code, Some(0), "{said}");
+}
+
+/// Packets that were changed at random, to a machine that stands or runs: it answers what comes behind them.
+#[test]
+fn mutated_packets_do_not_end_a_session() {
+    if !tools() {
+        return;
+    }
+    let machine = Debugged::start();
+    let mut s = machine.connect();
+    let known = [
+        "g",
+        "p20",
+        "P101=0000000000000000",
+        "m80000000,10",
+        "M80010000,2:0102",
+        "X80010000,2:ab",
+        "Z0,80000000,2",
+        "z0,80000000,2",
+        "Z2,80010000,8",
+        "z2,80010000,8",
+        "vCont;c",
+        "vCont;s:1;c:-1",
+        "vCont;r80000000,80000010:1",
+        "s80000000",
+        "Hg1",
+        "T1",
+        "qThreadExtraInfo,1",
+        "qRcmd,7472616e736c61746520383030",
+        "qSupported:swbreak+",
+    ];
+    let mut x = 1u64;
+    let mut random = |below: usize| {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        (x >> 16) as usize % below
+    };
+    for _ in 0..3000 {
+        let mut packet = known[random(known.len())].as_bytes().to_vec();
+        for _ in 0..random(3) {
+            let at = random(packet.len() + 1);
+            let with = b"0123456789abcdef,;:-.=pzgG?"[random(27)];
+            match random(3) {
+                0 => packet.insert(at, with),
+                1 if at < packet.len() => packet[at] = with,
+                _ => packet.truncate(at),
+            }
+        }
+        let mut bytes = nagori_remote::gdb::frame::packet(&packet);
+        // If it runs, it is to stop.
+        bytes.push(3);
+        s.write_all(&bytes).unwrap();
+        let what = "qXfer:features:read:target.xml:0,5";
+        let mut got = ask(&mut s, what);
+        while got != "m<?xml" {
+            got = answer(&mut s);
+        }
+    }
+    s.write_all(b"$k#6b").unwrap();
+    let (code, said) = machine.end();
+    assert_eq!(code, Some(0), "{said}");
+}
+
+fn connect(socket: &Path) -> UnixStream {
+    // The socket has its name a moment before anybody listens.
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match UnixStream::connect(socket) {
+            Ok(stream) => return stream,
+            Err(e) => assert!(Instant::now() < end, "{e}"),
+        }
         std::thread::sleep(Duration::from_millis(10));
     }
-    drop(UnixStream::connect(&socket).unwrap());
-    assert!(run.wait_with_output().unwrap().status.success());
 }

@@ -7,6 +7,7 @@ mod common;
 
 use common::debian::*;
 use common::*;
+use nagori_image::{rootfs, Base, RootfsSpec};
 use std::fs;
 use std::os::unix::fs::{symlink, MetadataExt};
 use std::path::Path;
@@ -157,6 +158,70 @@ cd /; umount /mnt/out; mount -t 9p -o trans=virtio,version=9p2000.L out /mnt/out
         b"secret of the host"
     );
     assert_eq!(fs::read_dir(at("in")).unwrap().count(), 6);
+}
+
+/// What is written through a mapping, and what SQLite's journal keeps in one, reaches the host.
+#[test]
+fn programs_write_files_through_shared_mappings() {
+    if image().is_none() || !tool("riscv64-linux-gnu-gcc") {
+        return;
+    }
+    let dir = tempdir().unwrap();
+    let status = Command::new("riscv64-linux-gnu-gcc")
+        .args(["-O2", "-static", "-Wall", "-Werror", "-o"])
+        .arg(dir.path().join("mapped"))
+        .arg(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/programs/mapped.c"
+        ))
+        .status();
+    assert!(status.unwrap().success());
+    let share = format!("{}:out,rw", dir.path().display());
+    let script = "cd /mnt/out; ./mapped file; cp file again; truncate -s 64M holes; \
+        echo blocks=$(stat -c %b holes); ln -s nowhere a; ln a b; echo link=$(readlink b) $(stat -c %h a)";
+    let lines = boot(&["--share", &share], script, 0);
+    assert!(
+        lines.iter().any(|l| l == "mapped parent child"),
+        "{lines:#?}"
+    );
+    assert_eq!(value(&lines, "blocks"), "0");
+    assert_eq!(value(&lines, "link"), "nowhere 2");
+    let mut want = vec![0; 3 * 4096 + 100];
+    want[..6].copy_from_slice(b"parent");
+    want[2 * 4096..][..5].copy_from_slice(b"child");
+    want[3 * 4096 + 92..][..4].copy_from_slice(b"late");
+    for name in ["file", "again"] {
+        assert!(fs::read(dir.path().join(name)).unwrap() == want, "{name}");
+    }
+}
+
+#[test]
+fn sqlite_has_its_write_ahead_log_on_a_share() {
+    let spec = RootfsSpec::new(Base::Run);
+    if made(rootfs(&options(), &spec, None, &mut |p| eprintln!("{p}"))).is_none() {
+        return;
+    }
+    let dir = tempdir().unwrap();
+    let share = format!("{},rw", dir.path().display());
+    let run = |program: &[&str]| {
+        let out = nagori()
+            .timeout(PATIENCE)
+            .args(["--quiet", "run", "--functional", "--share", &share, "--"])
+            .args(program)
+            .assert()
+            .success();
+        String::from_utf8_lossy(&out.get_output().stdout).into_owned()
+    };
+    let begin = "pragma journal_mode=wal; create table t(a); insert into t values (0); select count(*) from t;";
+    assert_eq!(run(&["sqlite3", "app.db", begin]), "wal\n1\n");
+    // Two processes at once, which find one another's pages by the index in shared memory.
+    let insert = "for n in 1 2 3 4 5; do sqlite3 -cmd '.timeout 20000' app.db \"insert into t values ($n)\"; done";
+    let both =
+        format!("( {insert} ) & {insert}; wait; sqlite3 app.db 'select count(*), sum(a) from t'");
+    assert_eq!(run(&["sh", "-c", &both]), "11|30\n");
+    // The next machine reads what the host has got.
+    let check = "pragma integrity_check; select count(*) from t; pragma journal_mode";
+    assert_eq!(run(&["sqlite3", "app.db", check]), "ok\n11\nwal\n");
 }
 
 /// Copies of a folder, made in another order, and both engines: the same run.

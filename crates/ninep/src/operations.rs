@@ -181,7 +181,8 @@ impl Server {
                 let node = self.node(fid)?;
                 let folder = self.folder()?;
                 folder.within(&node)?;
-                if node.kind != Kind::File {
+                // A link gets another name itself: following the entry leads to it, and no further.
+                if !matches!(node.kind, Kind::File | Kind::Link) {
                     return Err(Errno::PERM);
                 }
                 let (at, number) = folder.entry(&node);
@@ -524,6 +525,11 @@ impl Server {
         #[allow(clippy::unnecessary_cast)] // 32 bits on some hosts.
         let links = stat.st_nlink as u64;
         let size = if directory { 4096 } else { stat.st_size as u64 };
+        // Fewer than the size has, if there are holes; not more, since that depends on the host's file system.
+        let blocks = match node.kind {
+            Kind::File => size.div_ceil(512).min(stat.st_blocks as u64),
+            _ => size.div_ceil(512),
+        };
         let (sec, nsec) = (stat.st_mtime as u64, stat.st_mtime_nsec);
         Ok(Reply::Getattr {
             valid: number::ATTR_BASIC,
@@ -537,7 +543,7 @@ impl Server {
             rdev: 0,
             size,
             blksize: BLOCK.min(self.msize).into(),
-            blocks: size.div_ceil(512),
+            blocks,
             atime_sec: sec,
             atime_nsec: nsec,
             mtime_sec: sec,

@@ -100,6 +100,30 @@ fn everything_belongs_to_the_guests_root_and_looks_the_same_in_a_copy() {
 }
 
 #[test]
+fn files_with_holes_take_fewer_blocks() {
+    let dir = tempdir().unwrap();
+    let blocks = |c: &mut Client, name: &str| {
+        let fid = c.walk(name).unwrap();
+        match c.call(Request::Getattr { fid, mask: 0 }).unwrap() {
+            Reply::Getattr { blocks, .. } => blocks,
+            other => panic!("{other:?}"),
+        }
+    };
+    let sparse = fs::File::create(dir.path().join("sparse")).unwrap();
+    sparse.set_len(64 << 20).unwrap();
+    fs::write(dir.path().join("whole"), vec![1; 10_000]).unwrap();
+    fs::write(dir.path().join("short"), "x").unwrap();
+    let mut c = Client::of(dir.path(), true);
+    assert_eq!(blocks(&mut c, "sparse"), 0);
+    // As many as the size has, whatever the host's file system rounds to.
+    assert_eq!((blocks(&mut c, "whole"), blocks(&mut c, "short")), (20, 1));
+    let fid = c.walk("sparse").unwrap();
+    c.open(fid, 2).unwrap();
+    c.write(fid, 32 << 20, &[1; 4096]).unwrap();
+    assert!((8..=4096).contains(&blocks(&mut c, "sparse")));
+}
+
+#[test]
 fn a_directory_of_two_thousand_entries() {
     let dir = tempdir().unwrap();
     let mut names: Vec<String> = (0..2000).map(|i| format!("file-{i}")).collect();
@@ -224,14 +248,33 @@ fn writing_creating_and_removing() {
     })
     .unwrap();
     assert_eq!(at("new").metadata().unwrap().nlink(), 2);
-    assert_eq!(
+    // Of a symbolic link, whether or not it leads anywhere, the link itself.
+    let (target, name) = (raw("nowhere"), raw("broken"));
+    c.call(Request::Symlink {
+        fid: d,
+        name,
+        target,
+        gid,
+    })
+    .unwrap();
+    let broken = c.walk("d/broken").unwrap();
+    for (fid, name, file, target) in [
+        (l, "h2", "d/h2", "../new"),
+        (broken, "h3", "d/h3", "nowhere"),
+    ] {
         c.call(Request::Link {
             dfid: d,
-            fid: l,
-            name: raw("h2")
-        }),
-        Err(EPERM)
-    );
+            fid,
+            name: raw(name),
+        })
+        .unwrap();
+        assert_eq!(fs::read_link(at(file)).unwrap(), Path::new(target));
+        assert_eq!(at(file).symlink_metadata().unwrap().nlink(), 2);
+    }
+    assert_eq!(at("new").metadata().unwrap().nlink(), 2);
+    for name in ["d/h2", "d/h3", "d/broken"] {
+        fs::remove_file(at(name)).unwrap();
+    }
 
     let (olddirfid, newdirfid) = (ROOT, d);
     let (oldname, newname) = (raw("new"), raw("moved"));

@@ -1,12 +1,13 @@
-//! The control socket of a running machine: JSON-RPC 2.0, one message per line, on a Unix socket.
+//! What a running machine says to clients outside: the control socket, and GDB's protocol ([`gdb`]).
 //!
-//! [`rpc`] is the envelope, [`api`] the requests and results, [`server`] and [`client`] the two
+//! The control socket has JSON-RPC 2.0, one message per line, on a Unix socket. [`rpc`] is the envelope, [`api`] the requests and results, [`server`] and [`client`] the two
 //! ends; [`place`] is the socket itself. Nothing here knows a machine: the caller that runs one
 //! answers [`api::Command`]s.
 #![forbid(unsafe_code)]
 
 pub mod api;
 pub mod client;
+pub mod gdb;
 pub mod place;
 pub mod rpc;
 pub mod server;

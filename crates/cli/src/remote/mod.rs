@@ -21,7 +21,9 @@ pub fn services<'a, O: Observer + 'a>(
 ) -> anyhow::Result<Vec<BoxedService<'a, O>>> {
     let mut all: Vec<BoxedService<'a, O>> = Vec::new();
     if let Some(at) = &a.gdb {
-        all.push(Box::new(Gdb::bind(at, !a.gdb_no_wait, messages)?));
+        all.push(Box::new(
+            Gdb::bind(at, !a.gdb_no_wait, messages)?.run_on(a.gdb_run_on),
+        ));
     }
     if let Some(path) = &a.control {
         all.push(Box::new(Control::bind(path, resets, messages)?));

@@ -1,13 +1,13 @@
 //! A machine as a debugger's session sees it, whatever its observer.
 
+use super::describe::{self, Register};
 use crate::tables;
-use gdbstub_arch::riscv::reg::id::RiscvRegId;
-use gdbstub_arch::riscv::reg::RiscvCoreRegs;
 use nagori_hart::world::Observer;
 use nagori_hart::Privilege;
 use nagori_memtime::Method;
 use nagori_platform::control::{method_from_number, Fixed};
-use nagori_platform::machine::{Machine, Watch};
+use nagori_platform::machine::{Machine, Watch, WatchKind};
+use nagori_remote::gdb::{self, Point, Target};
 use nagori_session::drive::Restart;
 use std::ops::Range;
 
@@ -22,49 +22,27 @@ reset                restart harts and devices, memory is kept
 help                 this
 ";
 
-/// What a session can do with a machine.
-pub trait Debugged {
-    /// Number of harts.
-    fn harts(&self) -> usize;
-    /// Integer registers and pc.
-    fn registers(&self, hart: usize) -> RiscvCoreRegs<u64>;
-    /// Sets integer registers and pc.
-    fn set_registers(&mut self, hart: usize, r: &RiscvCoreRegs<u64>);
-    /// Any register.
-    fn register(&mut self, hart: usize, id: RiscvRegId<u64>) -> Option<u64>;
-    /// Sets any register; returns whether that is possible.
-    fn set_register(&mut self, hart: usize, id: RiscvRegId<u64>, value: u64) -> bool;
-    /// Reads memory as a hart sees it, or, without a hart, by physical addresses.
-    fn peek(&self, hart: Option<usize>, addr: u64, to: &mut [u8]) -> usize;
-    /// Writes memory; the number of bytes that could be written.
-    fn poke(&mut self, hart: Option<usize>, addr: u64, from: &[u8]) -> usize;
-    /// Adds or removes a breakpoint.
-    fn breakpoint(&mut self, pc: u64, add: bool) -> bool;
-    /// Adds or removes a watchpoint.
-    fn watch(&mut self, w: Watch, add: bool) -> bool;
-    /// Makes these harts step, and no others.
-    fn steps(&mut self, steps: &[(usize, Range<u64>)]);
-    /// A short description of a hart.
-    fn describe(&self, hart: usize) -> String;
-    /// Executes a `monitor` command; `physical` is the session's setting.
-    fn monitor(&mut self, hart: usize, command: &str, physical: &mut bool) -> Monitored;
+/// A machine, and what a session asks of its run.
+pub struct Desk<'a, O: Observer> {
+    /// The machine.
+    pub machine: &'a mut Machine<O>,
+    /// The session's requests and settings.
+    pub asks: &'a mut Asks,
 }
 
-/// The result of a `monitor` command.
+/// What a session asks of the run, and its settings.
 #[derive(Debug, Default)]
-pub struct Monitored {
-    /// For the user.
-    pub text: String,
-    /// Whether the machine is to restart.
+pub struct Asks {
+    /// The machine is to restart.
     pub restart: Option<Restart>,
+    /// Memory is read and written by physical addresses.
+    pub physical: bool,
 }
 
-impl From<String> for Monitored {
-    fn from(text: String) -> Self {
-        Monitored {
-            text,
-            restart: None,
-        }
+impl Asks {
+    /// The hart whose address space is meant.
+    fn space(&self, hart: usize) -> Option<usize> {
+        (!self.physical).then_some(hart)
     }
 }
 
@@ -76,89 +54,86 @@ fn privilege(p: Privilege) -> &'static str {
     }
 }
 
-impl<O: Observer> Debugged for Machine<O> {
+impl<O: Observer> Target for Desk<'_, O> {
     fn harts(&self) -> usize {
-        self.config().harts as usize
+        self.machine.config().harts as usize
     }
 
-    fn registers(&self, hart: usize) -> RiscvCoreRegs<u64> {
-        let mut r = RiscvCoreRegs::default();
-        if let Some(h) = self.hart(hart) {
-            r.x = std::array::from_fn(|i| h.reg(i));
-            r.pc = h.pc;
-        }
-        r
+    fn description(&mut self) -> String {
+        describe::xml(|n| self.machine.csr(0, n).is_some())
     }
 
-    fn set_registers(&mut self, hart: usize, r: &RiscvCoreRegs<u64>) {
-        self.set_pc(hart, r.pc);
-        if let Some(h) = self.hart_mut(hart) {
-            for (i, v) in r.x.iter().enumerate() {
-                h.set_reg(i, *v);
-            }
-        }
+    fn width(&self, register: u32) -> Option<usize> {
+        Register::numbered(register).map(Register::width)
     }
 
-    fn register(&mut self, hart: usize, id: RiscvRegId<u64>) -> Option<u64> {
-        let h = self.hart(hart)?;
-        match id {
-            RiscvRegId::Gpr(i) => Some(h.reg(i.into())),
-            RiscvRegId::Fpr(i) => Some(h.freg(i.into())),
-            RiscvRegId::Pc => Some(h.pc),
-            RiscvRegId::Priv => Some(h.privilege as u64),
-            RiscvRegId::Csr(n) => self.csr(hart, n),
-            _ => None,
-        }
+    fn register(&mut self, hart: usize, register: u32) -> Option<u64> {
+        let h = self.machine.hart(hart)?;
+        Some(match Register::numbered(register)? {
+            Register::X(i) => h.reg(i),
+            Register::F(i) => h.freg(i),
+            Register::Pc => h.pc,
+            Register::Privilege => h.privilege as u64,
+            Register::Csr(n) => return self.machine.csr(hart, n),
+        })
     }
 
-    fn set_register(&mut self, hart: usize, id: RiscvRegId<u64>, value: u64) -> bool {
-        let Some(h) = self.hart_mut(hart) else {
+    fn set_register(&mut self, hart: usize, register: u32, value: u64) -> bool {
+        let machine = &mut *self.machine;
+        let (Some(h), Some(register)) = (machine.hart_mut(hart), Register::numbered(register))
+        else {
             return false;
         };
-        match id {
-            RiscvRegId::Gpr(i) => h.set_reg(i.into(), value),
-            RiscvRegId::Fpr(i) => h.set_freg(i.into(), value),
-            RiscvRegId::Pc => self.set_pc(hart, value),
-            RiscvRegId::Priv if matches!(value, 0 | 1 | 3) => {
-                self.set_privilege(hart, Privilege::from_bits(value));
+        match register {
+            Register::X(i) => h.set_reg(i, value),
+            Register::F(i) => h.set_freg(i, value),
+            Register::Pc => machine.set_pc(hart, value),
+            Register::Privilege if matches!(value, 0 | 1 | 3) => {
+                machine.set_privilege(hart, Privilege::from_bits(value));
             }
-            RiscvRegId::Csr(n) => return self.set_csr(hart, n, value),
-            _ => return false,
+            Register::Privilege => return false,
+            Register::Csr(n) => return machine.set_csr(hart, n, value),
         }
         true
     }
 
-    fn peek(&self, hart: Option<usize>, addr: u64, to: &mut [u8]) -> usize {
-        Machine::peek(self, hart, addr, to)
+    fn peek(&self, hart: usize, addr: u64, to: &mut [u8]) -> usize {
+        self.machine.peek(self.asks.space(hart), addr, to)
     }
 
-    fn poke(&mut self, hart: Option<usize>, addr: u64, from: &[u8]) -> usize {
-        Machine::poke(self, hart, addr, from)
+    fn poke(&mut self, hart: usize, addr: u64, from: &[u8]) -> usize {
+        self.machine.poke(self.asks.space(hart), addr, from)
     }
 
-    fn breakpoint(&mut self, pc: u64, add: bool) -> bool {
-        match add {
-            true => self.add_breakpoint(pc),
-            false => self.remove_breakpoint(pc),
+    fn point(&mut self, at: Point, add: bool) -> bool {
+        let machine = &mut *self.machine;
+        match (at, add) {
+            (Point::Break { pc }, true) => machine.add_breakpoint(pc),
+            (Point::Break { pc }, false) => machine.remove_breakpoint(pc),
+            (Point::Watch { kind, addr, len }, add) => {
+                let kind = match kind {
+                    gdb::WatchKind::Read => WatchKind::Read,
+                    gdb::WatchKind::Write => WatchKind::Write,
+                    gdb::WatchKind::Access => WatchKind::Access,
+                };
+                let watch = Watch { addr, len, kind };
+                match add {
+                    true => machine.add_watch(watch),
+                    false => machine.remove_watch(watch),
+                }
+            }
         }
     }
 
-    fn watch(&mut self, w: Watch, add: bool) -> bool {
-        match add {
-            true => self.add_watch(w),
-            false => self.remove_watch(w),
-        }
-    }
-
-    fn steps(&mut self, steps: &[(usize, Range<u64>)]) {
-        self.clear_steps();
+    fn resume(&mut self, steps: &[(usize, Range<u64>)]) {
+        self.machine.clear_steps();
         for (hart, range) in steps {
-            self.step_hart(*hart, range.clone());
+            self.machine.step_hart(*hart, range.clone());
         }
     }
 
     fn describe(&self, hart: usize) -> String {
-        let Some(h) = self.hart(hart) else {
+        let Some(h) = self.machine.hart(hart) else {
             return String::new();
         };
         let waits = if h.waiting { ", waits" } else { "" };
@@ -169,17 +144,18 @@ impl<O: Observer> Debugged for Machine<O> {
         format!("hart {hart}, {}{space}{waits}", privilege(h.privilege))
     }
 
-    fn monitor(&mut self, hart: usize, command: &str, physical: &mut bool) -> Monitored {
+    fn monitor(&mut self, hart: usize, command: &str) -> String {
         let words: Vec<&str> = command.split_whitespace().collect();
         let switch = |on: bool| if on { "on\n" } else { "off\n" }.to_string();
-        let text = match words[..] {
-            ["stats"] => tables::machine(self),
+        let Desk { machine, asks } = self;
+        match words[..] {
+            ["stats"] => tables::machine(machine),
             ["stats", "reset"] => {
-                self.reset_stats();
+                machine.reset_stats();
                 "the statistics start anew\n".into()
             }
             ["method"] => {
-                let m = method_from_number(self.parameter(Fixed::Method));
+                let m = method_from_number(machine.parameter(Fixed::Method));
                 format!("{}\n", m.map_or("", Method::name))
             }
             ["method", name] => match Method::ALL.into_iter().find(|m| m.name() == name) {
@@ -187,25 +163,25 @@ impl<O: Observer> Debugged for Machine<O> {
                     "there is no method {name}; there are {}\n",
                     Method::ALL.map(Method::name).join(", ")
                 ),
-                Some(m) => match self.set_method(m) {
+                Some(m) => match machine.set_method(m) {
                     Ok(()) => format!("{name}\n"),
                     Err(e) => format!("{e}\n"),
                 },
             },
-            ["timed"] => switch(self.timed()),
+            ["timed"] => switch(machine.timed()),
             ["timed", to @ ("on" | "off")] => {
-                self.set_timed(to == "on");
-                switch(self.timed())
+                machine.set_timed(to == "on");
+                switch(machine.timed())
             }
-            ["physical"] => switch(*physical),
+            ["physical"] => switch(asks.physical),
             ["physical", to @ ("on" | "off")] => {
-                *physical = to == "on";
-                switch(*physical)
+                asks.physical = to == "on";
+                switch(asks.physical)
             }
             ["translate", addr] => {
                 let hex = addr.strip_prefix("0x").unwrap_or(addr);
-                match (u64::from_str_radix(hex, 16), self.hart(hart)) {
-                    (Ok(va), Some(h)) => match self.physical(h, va) {
+                match (u64::from_str_radix(hex, 16), machine.hart(hart)) {
+                    (Ok(va), Some(h)) => match machine.physical(h, va) {
                         Some(pa) => format!("{pa:#x}\n"),
                         None => format!("{va:#x} is not mapped\n"),
                     },
@@ -213,14 +189,11 @@ impl<O: Observer> Debugged for Machine<O> {
                 }
             }
             ["reset"] => {
-                return Monitored {
-                    text: "the machine starts anew\n".into(),
-                    restart: Some(Restart::Reset),
-                }
+                asks.restart = Some(Restart::Reset);
+                "the machine starts anew\n".into()
             }
             ["help"] | [] => MONITOR_HELP.into(),
             _ => format!("no such command; there are\n{MONITOR_HELP}"),
-        };
-        text.into()
+        }
     }
 }

@@ -8,6 +8,43 @@ const PC: u32 = 32;
 const F0: u32 = 33;
 const CSR0: u32 = 65;
 const PRIVILEGE: u32 = 4161;
+
+/// A register of a hart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Register {
+    /// An integer register.
+    X(usize),
+    /// The address of the next instruction.
+    Pc,
+    /// A floating-point register.
+    F(usize),
+    /// A control and status register.
+    Csr(u16),
+    /// The privilege, as RISC-V encodes it.
+    Privilege,
+}
+
+impl Register {
+    /// The register with a number of the protocol.
+    pub fn numbered(n: u32) -> Option<Register> {
+        Some(match n {
+            0..PC => Register::X(n as usize),
+            PC => Register::Pc,
+            F0..CSR0 => Register::F((n - F0) as usize),
+            CSR0..PRIVILEGE => Register::Csr(u16::try_from(n - CSR0).ok()?),
+            PRIVILEGE => Register::Privilege,
+            _ => return None,
+        })
+    }
+
+    /// Its bytes in the protocol.
+    pub fn width(self) -> usize {
+        match self {
+            Register::Privilege => 1,
+            _ => 8,
+        }
+    }
+}
 /// CSRs that belong to the floating-point unit: fflags, frm, fcsr.
 const FP_CSRS: std::ops::RangeInclusive<u16> = 1..=3;
 

@@ -1,40 +1,34 @@
 //! GDB's remote protocol as a service of a run.
 //!
-//! A session has a thread, in which the protocol's engine waits for the debugger; its requests are
-//! carried out by the thread that runs the machine, between slices. So a waiting debugger costs
-//! nothing, and neither does a missing one.
+//! Between slices, the thread that runs the machine reads what a debugger has sent, and has
+//! [`nagori_remote::gdb`] answer it. So a waiting debugger costs nothing, and neither does a missing one.
 
 mod debugged;
 mod describe;
-mod target;
 
 use crate::output::Messages;
 use anyhow::{bail, Context};
-use gdbstub::common::Signal;
-use gdbstub::conn::Connection;
-use gdbstub::stub::state_machine::GdbStubStateMachine;
-use gdbstub::stub::{DisconnectReason, GdbStub, MultiThreadStopReason};
-use gdbstub::target::ext::breakpoints::WatchKind as GdbWatch;
+use debugged::{Asks, Desk};
 use nagori_hart::world::Observer;
 use nagori_platform::machine::{DebugStop, Machine, Stop, WatchKind, Why};
+use nagori_remote::gdb::{self, Halt, Left, Stub};
 use nagori_remote::place::Place;
 use nagori_session::drive::{Service, Wishes};
 use nagori_session::{End, Error};
-use rustix::event::{poll, PollFd, PollFlags};
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender, TryRecvError};
-use std::thread::JoinHandle;
-use std::time::Duration;
-use target::{tid, Desk, Line, Session, Stand, Work};
+use std::time::{Duration, Instant};
 
 /// Address if only a port is given: others must not be able to debug the machine from outside.
 const HOST: &str = "127.0.0.1";
-/// How long a debugger may take to read an answer.
-const SEND: Duration = Duration::from_secs(10);
+/// Number of bytes read from a debugger at once.
+const CHUNK: usize = 4096;
+/// Number of unread answer bytes from which on nothing more is read from it.
+const MOST_UNREAD: usize = 1 << 20;
 /// How long it may take to read that the run is over.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -51,40 +45,28 @@ enum Stream {
 }
 
 impl Stream {
-    fn try_clone(&self) -> std::io::Result<Stream> {
-        Ok(match self {
-            Stream::Tcp(s) => Stream::Tcp(s.try_clone()?),
-            Stream::Unix(s) => Stream::Unix(s.try_clone()?),
-        })
-    }
-
-    /// Reads and writes block, writes with a time limit.
+    /// Reads and writes never block.
     fn prepare(&self) -> std::io::Result<()> {
         match self {
             Stream::Tcp(s) => {
                 s.set_nodelay(true)?;
-                s.set_nonblocking(false)?;
-                s.set_write_timeout(Some(SEND))
+                s.set_nonblocking(true)
             }
-            Stream::Unix(s) => {
-                s.set_nonblocking(false)?;
-                s.set_write_timeout(Some(SEND))
-            }
+            Stream::Unix(s) => s.set_nonblocking(true),
         }
-    }
-
-    fn close(&self) {
-        // The other end may be gone already.
-        let _ = match self {
-            Stream::Tcp(s) => s.shutdown(Shutdown::Both),
-            Stream::Unix(s) => s.shutdown(Shutdown::Both),
-        };
     }
 
     fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
         match self {
             Stream::Tcp(s) => s.read(to),
             Stream::Unix(s) => s.read(to),
+        }
+    }
+
+    fn write(&mut self, from: &[u8]) -> std::io::Result<usize> {
+        match self {
+            Stream::Tcp(s) => s.write(from),
+            Stream::Unix(s) => s.write(from),
         }
     }
 }
@@ -98,67 +80,29 @@ impl AsFd for Stream {
     }
 }
 
-impl Connection for Stream {
-    type Error = std::io::Error;
-
-    fn write(&mut self, byte: u8) -> std::io::Result<()> {
-        self.write_all(&[byte])
-    }
-    fn write_all(&mut self, bytes: &[u8]) -> std::io::Result<()> {
-        match self {
-            Stream::Tcp(s) => Write::write_all(s, bytes),
-            Stream::Unix(s) => Write::write_all(s, bytes),
-        }
-    }
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Why a machine that ran for a debugger has stopped.
-enum Halt {
-    Debug(DebugStop),
-    Off(u32),
-    Over,
-}
-
-/// How a session ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Left {
-    /// The machine continues without a debugger.
-    Alone,
-    /// The debugger wants the run to end.
-    Killed,
-}
-
-/// The machine's end of a session.
+/// A debugger's session.
 struct Talk {
-    work: Receiver<Work>,
-    bell: UnixStream,
-    halts: Sender<Halt>,
-    ring: UnixStream,
     stream: Stream,
-    thread: JoinHandle<Left>,
-    /// Closed when the session is over.
-    over: Receiver<()>,
-    stand: Stand,
-    /// The session has been told that the run is over.
-    told: bool,
+    stub: Stub,
+    asks: Asks,
 }
 
 /// An address where debuggers can connect.
-pub struct Gdb {
+pub struct Gdb<'a> {
     door: Door,
-    /// Whether the machine waits for the first debugger.
+    /// Whether the machine is held: by a debugger, or for the next one.
     waits: bool,
+    /// Whether it runs on if a debugger is gone without a word.
+    run_on: bool,
     talk: Option<Talk>,
     /// The hart that debuggers look at first.
     first: usize,
+    messages: &'a Messages,
 }
 
-impl Gdb {
+impl<'a> Gdb<'a> {
     /// Listens at `[HOST:]PORT` or `unix:PATH`; the machine waits for the first debugger if `waits`.
-    pub fn bind(at: &str, waits: bool, messages: &Messages) -> anyhow::Result<Gdb> {
+    pub fn bind(at: &str, waits: bool, messages: &'a Messages) -> anyhow::Result<Gdb<'a>> {
         let door = match at.strip_prefix("unix:") {
             Some("") => bail!("--gdb unix: lacks the socket's path"),
             Some(path) => Door::Unix(Place::bind(Path::new(path))?),
@@ -189,14 +133,22 @@ impl Gdb {
         Ok(Gdb {
             door,
             waits,
+            run_on: false,
             talk: None,
             first: 0,
+            messages,
         })
     }
 
     /// Shows debuggers this hart first.
-    pub fn at_hart(mut self, hart: usize) -> Gdb {
+    pub fn at_hart(mut self, hart: usize) -> Gdb<'a> {
         self.first = hart;
+        self
+    }
+
+    /// Whether the machine runs on if a debugger is gone without a word.
+    pub fn run_on(mut self, run_on: bool) -> Gdb<'a> {
+        self.run_on = run_on;
         self
     }
 
@@ -205,83 +157,91 @@ impl Gdb {
             Door::Tcp(l) => l.accept().map(|(s, _)| Stream::Tcp(s)),
             Door::Unix(p) => p.listener().accept().map(|(s, _)| Stream::Unix(s)),
         };
-        let stream = match stream {
-            Ok(s) => s,
-            Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
-            // A debugger that left before it was accepted.
-            Err(_) => return Ok(()),
+        // Nobody is there, or somebody who left before.
+        let Ok(stream) = stream else {
+            return Ok(());
         };
         stream.prepare().context("cannot talk to the debugger")?;
-        let (bell, theirs) = UnixStream::pair().context("cannot make a socket pair")?;
-        bell.set_nonblocking(true)?;
-        theirs.set_nonblocking(true)?;
-        // Written at every stop, and read only by a session that waits: neither end may block.
-        let (ring, ringing) = UnixStream::pair().context("cannot make a socket pair")?;
-        ring.set_nonblocking(true)?;
-        ringing.set_nonblocking(true)?;
-        let (work, works) = channel();
-        let (halts, halted) = channel();
-        let (goes, over) = channel();
-        let other = stream.try_clone().context("cannot talk to the debugger")?;
-        let line = Line { work, bell: theirs };
-        let thread = std::thread::Builder::new()
-            .name("gdb".into())
-            .spawn(move || {
-                let _goes: Sender<()> = goes;
-                session(other, line, &halted, &ringing)
-            })
-            .context("cannot start a thread for the debugger")?;
-        self.waits = false;
         self.talk = Some(Talk {
-            work: works,
-            bell,
-            halts,
-            ring,
             stream,
-            thread,
-            over,
-            stand: Stand {
-                first: self.first,
-                ..Stand::default()
-            },
-            told: false,
+            stub: Stub::new(self.first),
+            asks: Asks::default(),
         });
         Ok(())
     }
 }
 
 impl Talk {
-    fn halt(&mut self, why: Halt) {
-        self.stand.running = false;
-        self.told = !matches!(why, Halt::Debug(_));
-        // A session that is over does not need it.
-        let _ = self.halts.send(why);
-        // If the pipe is full, the other end has been woken already.
-        let _ = Write::write(&mut self.ring, &[0]);
+    /// What its socket is waited for.
+    fn awaits(&self) -> PollFlags {
+        let unread = self.stub.unread();
+        let mut flags = PollFlags::empty();
+        flags.set(PollFlags::IN, unread < MOST_UNREAD);
+        flags.set(PollFlags::OUT, unread > 0);
+        flags
     }
 
-    /// Ends the session, and returns how it ended.
-    fn end(mut self) -> Left {
-        if self.stand.running {
-            self.halt(Halt::Over);
+    /// Answers what has come. Whether the debugger is still there.
+    fn serve<O: Observer>(&mut self, machine: &mut Machine<O>) -> bool {
+        let mut chunk = [0; CHUNK];
+        while self.stub.left().is_none() && self.stub.output().len() < MOST_UNREAD {
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return false,
+                Ok(n) => self.stub.take(
+                    &chunk[..n],
+                    &mut Desk {
+                        machine: &mut *machine,
+                        asks: &mut self.asks,
+                    },
+                ),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                Err(_) => return false,
+            }
         }
-        if !self.told {
-            // It waits for the debugger.
-            self.stream.close();
+        self.send()
+    }
+
+    /// Sends what the debugger accepts. Whether it is still there.
+    fn send(&mut self) -> bool {
+        let output = self.stub.output();
+        while !output.is_empty() {
+            match self.stream.write(output) {
+                Ok(0) => return false,
+                Ok(n) => drop(output.drain(..n)),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return true,
+                Err(_) => return false,
+            }
         }
-        drop(self.work);
-        // A debugger that does not read must not block the machine.
-        if self.over.recv_timeout(FAREWELL) == Err(RecvTimeoutError::Timeout) {
-            self.stream.close();
+        true
+    }
+
+    fn halted(&mut self, why: Halt) {
+        self.stub.halted(why);
+        // Whether the debugger is still there is seen when it is read from.
+        self.send();
+    }
+
+    /// Ends the session; a debugger that does not read keeps nobody for long.
+    fn end(mut self) {
+        let until = Instant::now() + FAREWELL;
+        while self.send() && !self.stub.output().is_empty() {
+            let Some(left) = until.checked_duration_since(Instant::now()) else {
+                return;
+            };
+            let mut fds = [PollFd::new(&self.stream, PollFlags::OUT)];
+            if poll(&mut fds, Timespec::try_from(left).ok().as_ref()).is_err() {
+                return;
+            }
         }
-        self.thread.join().unwrap_or(Left::Alone)
     }
 }
 
-impl<O: Observer> Service<O> for Gdb {
+impl<O: Observer> Service<O> for Gdb<'_> {
     fn sources<'a>(&'a self, to: &mut Vec<PollFd<'a>>) {
         match (&self.talk, &self.door) {
-            (Some(t), _) => to.push(PollFd::new(&t.bell, PollFlags::IN)),
+            (Some(t), _) => to.push(PollFd::new(&t.stream, t.awaits())),
             (None, Door::Tcp(l)) => to.push(PollFd::new(l, PollFlags::IN)),
             (None, Door::Unix(p)) => to.push(PollFd::new(p.listener(), PollFlags::IN)),
         }
@@ -296,25 +256,27 @@ impl<O: Observer> Service<O> for Gdb {
             self.accept().map_err(Error::service)?;
         }
         if let Some(talk) = &mut self.talk {
-            let mut rings = [0; 64];
-            while matches!(talk.bell.read(&mut rings), Ok(n) if n == rings.len()) {}
-            let over = loop {
-                match talk.work.try_recv() {
-                    Ok(work) => work(&mut Desk {
-                        machine: &mut *machine,
-                        stand: &mut talk.stand,
-                    }),
-                    Err(TryRecvError::Empty) => break false,
-                    Err(TryRecvError::Disconnected) => break true,
-                }
-            };
-            wishes.restart = talk.stand.restart.take().or(wishes.restart);
-            wishes.hold |= !talk.stand.running && !over;
+            let there = talk.serve(machine);
+            wishes.restart = talk.asks.restart.take().or(wishes.restart);
             wishes.prompt = true;
-            if over {
+            let left = talk.stub.left();
+            self.waits = !talk.stub.is_running() && left.is_none();
+            if left == Some(Left::Killed) {
+                wishes.end(End::Quit);
+            }
+            if left.is_some() || !there {
                 machine.clear_debug();
-                if let Some(Left::Killed) = self.talk.take().map(Talk::end) {
-                    wishes.end(End::Quit);
+                if let Some(talk) = self.talk.take() {
+                    talk.end();
+                }
+            }
+            if left.is_none() && !there {
+                self.waits = !self.run_on;
+                if self.waits {
+                    self.messages.note(
+                        "gdb: the debugger is gone without `detach`; the machine waits for another \
+                         (`--gdb-run-on`: it runs on)",
+                    );
                 }
             }
         }
@@ -332,8 +294,8 @@ impl<O: Observer> Service<O> for Gdb {
             return Ok(());
         };
         match (stop, machine.debug_stop()) {
-            (Stop::Debug, Some(at)) => talk.halt(Halt::Debug(at)),
-            (Stop::PowerOff(code), _) => talk.halt(Halt::Off(code)),
+            (Stop::Debug, Some(at)) => talk.halted(halt(at)),
+            (Stop::PowerOff(code), _) => talk.halted(Halt::Off(code)),
             _ => {}
         }
         Ok(())
@@ -344,138 +306,26 @@ impl<O: Observer> Service<O> for Gdb {
     }
 }
 
-impl Drop for Gdb {
+impl Drop for Gdb<'_> {
     fn drop(&mut self) {
-        self.talk.take().map(Talk::end);
-    }
-}
-
-/// Bytes from a debugger, one at a time.
-struct Bytes {
-    stream: Stream,
-    buffer: [u8; 4096],
-    at: usize,
-    end: usize,
-}
-
-impl Bytes {
-    /// Whether one can be read without waiting.
-    fn is_ready(&self) -> bool {
-        self.at < self.end
-    }
-
-    /// The next one; `None` when the debugger is gone.
-    fn next(&mut self) -> Option<u8> {
-        if self.at == self.end {
-            self.at = 0;
-            self.end = loop {
-                match self.stream.read(&mut self.buffer) {
-                    Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                    read => break read.unwrap_or(0),
-                }
-            };
+        if let Some(mut talk) = self.talk.take() {
+            talk.halted(Halt::Over);
+            talk.end();
         }
-        let byte = self.buffer[..self.end].get(self.at).copied();
-        self.at += usize::from(byte.is_some());
-        byte
     }
 }
 
-/// A session, in its own thread.
-fn session(stream: Stream, line: Line, halts: &Receiver<Halt>, ring: &UnixStream) -> Left {
-    talk(stream, line, halts, ring).unwrap_or(Left::Alone)
-}
-
-/// `None` if the debugger or the machine is gone.
-fn talk(stream: Stream, line: Line, halts: &Receiver<Halt>, ring: &UnixStream) -> Option<Left> {
-    let mut bytes = Bytes {
-        stream: stream.try_clone().ok()?,
-        buffer: [0; 4096],
-        at: 0,
-        end: 0,
-    };
-    let mut target = Session::new(line).ok()?;
-    let mut gdb = GdbStub::new(stream).run_state_machine(&mut target).ok()?;
-    loop {
-        gdb = match gdb {
-            GdbStubStateMachine::Idle(g) => g.incoming_data(&mut target, bytes.next()?).ok()?,
-            GdbStubStateMachine::Running(g) => match halts.try_recv() {
-                Ok(halt) => {
-                    let over = !matches!(halt, Halt::Debug(_));
-                    let next = g.report_stop(&mut target, reason(halt)).ok()?;
-                    if over {
-                        return Some(Left::Alone);
-                    }
-                    next
-                }
-                Err(TryRecvError::Disconnected) => return None,
-                Err(TryRecvError::Empty) => {
-                    if !bytes.is_ready() && !wait(&bytes.stream, ring) {
-                        GdbStubStateMachine::Running(g)
-                    } else {
-                        g.incoming_data(&mut target, bytes.next()?).ok()?
-                    }
-                }
-            },
-            GdbStubStateMachine::CtrlCInterrupt(g) => {
-                target.interrupt().ok()?;
-                let why = match halts.try_recv() {
-                    Ok(halt) => reason(halt),
-                    Err(_) => MultiThreadStopReason::Signal(Signal::SIGINT),
-                };
-                g.interrupt_handled(&mut target, Some(why)).ok()?
-            }
-            GdbStubStateMachine::Disconnected(g) => {
-                return Some(match g.get_reason() {
-                    DisconnectReason::Kill => Left::Killed,
-                    _ => Left::Alone,
-                });
-            }
-        };
-    }
-}
-
-/// Waits for the debugger or the machine. Returns whether it was the debugger.
-fn wait(stream: &Stream, ring: &UnixStream) -> bool {
-    let mut fds = [
-        PollFd::new(stream, PollFlags::IN),
-        PollFd::new(ring, PollFlags::IN),
-    ];
-    if poll(&mut fds, None).is_err() {
-        return false;
-    }
-    let (debugger, machine) = (!fds[0].revents().is_empty(), !fds[1].revents().is_empty());
-    if machine {
-        let mut rung = [0; 256];
-        let mut ring = ring;
-        // The reason is in the channel.
-        while matches!(ring.read(&mut rung), Ok(n) if n == rung.len()) {}
-        return false;
-    }
-    debugger
-}
-
-fn reason(halt: Halt) -> MultiThreadStopReason<u64> {
-    let stop = match halt {
-        Halt::Debug(stop) => stop,
-        Halt::Off(code) => {
-            return MultiThreadStopReason::Exited(u8::try_from(code).unwrap_or(u8::MAX));
-        }
-        Halt::Over => return MultiThreadStopReason::Terminated(Signal::SIGKILL),
-    };
-    let tid = tid(stop.hart);
+fn halt(stop: DebugStop) -> Halt {
+    let hart = stop.hart;
     match stop.why {
-        Why::Breakpoint => MultiThreadStopReason::SwBreak(tid),
-        Why::Step => MultiThreadStopReason::SignalWithThread {
-            tid,
-            signal: Signal::SIGTRAP,
-        },
-        Why::Watch { addr: _, watch } => MultiThreadStopReason::Watch {
-            tid,
+        Why::Breakpoint => Halt::Break { hart, pc: stop.pc },
+        Why::Step => Halt::Step { hart },
+        Why::Watch { addr: _, watch } => Halt::Watch {
+            hart,
             kind: match watch.kind {
-                WatchKind::Read => GdbWatch::Read,
-                WatchKind::Write => GdbWatch::Write,
-                WatchKind::Access => GdbWatch::ReadWrite,
+                WatchKind::Read => gdb::WatchKind::Read,
+                WatchKind::Write => gdb::WatchKind::Write,
+                WatchKind::Access => gdb::WatchKind::Access,
             },
             addr: watch.addr,
         },
