@@ -18,14 +18,14 @@ pub use crate::issue::{registers, waits_for_loads};
 pub use crate::muldiv::{multiplication_waits, pending_long};
 use crate::pipeline::pending_pairs;
 pub use crate::pipeline::Long;
-pub use crate::pipeline::{pending_after, Pending};
+pub use crate::pipeline::{pending_after, Pending, Unwritten, STORES};
 use crate::pmp::Access;
 use crate::predict::Outcome;
 pub use crate::predict::{is_second_half, jump_to_half, Hash, BIT, BRANCHED, BUSY, SEEN_SHIFT};
 use crate::run::End;
 use crate::run::RunPoint;
 use crate::trap::NotNow;
-pub use crate::waits::{half_packet, stall, waits_for_half};
+pub use crate::waits::{half_packet, stall, stores_met, waits_for_half, Meeting};
 use crate::world::World;
 pub use crate::wrong_path::{least_waiting, Ahead, Spared};
 
@@ -497,7 +497,7 @@ impl Hart {
         self.age_pending();
         let found = code.stall(b, &self.config.timing, self.pending);
         self.await_stall(code.ops(b), found);
-        longest(self.pending) <= b.cost
+        self.pending >> STORES == 0 && longest(self.pending) <= b.cost
     }
 
     /// The block begins: its first instruction waits for its second packet, if it has one.

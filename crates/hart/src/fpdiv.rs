@@ -6,7 +6,7 @@
 use crate::config::CoreTiming;
 use crate::fp::unbox;
 use crate::hart::Hart;
-use crate::pipeline::{replay, Pending, Reg, FP_LONG};
+use crate::pipeline::{replay, Reg, FP_LONG};
 use crate::preop::PreOp;
 use nagori_isa::Op;
 
@@ -147,8 +147,8 @@ pub(crate) fn until_free(left: u32, t: &CoreTiming, splits: bool) -> u32 {
         .next_multiple_of(replay(t, splits))
 }
 
-/// A pending result of the unit, a pair of [`Pending`].
-fn pending_division(rd: Reg, wait: u32) -> Pending {
+/// A pending result of the unit, a pair of a [`Pending`](crate::pipeline::Pending).
+fn pending_division(rd: Reg, wait: u32) -> u32 {
     match wait {
         0 => 0,
         _ => u32::from(FP_LONG | rd & 31) << 8 | wait.min(255),

@@ -3,7 +3,7 @@
 use crate::config::CoreTiming;
 use crate::groups::{div_ops, match_group};
 use crate::hart::Hart;
-use crate::pipeline::{Long, Pending, LONG};
+use crate::pipeline::{Long, LONG};
 use crate::preop::PreOp;
 use nagori_isa::Op;
 
@@ -76,8 +76,8 @@ impl Hart {
     }
 }
 
-/// A pending result of the unit for multiplication and division, a pair of [`Pending`].
-pub fn pending_long(rd: u8, wait: u32) -> Pending {
+/// A pending result of the unit for multiplication and division, a pair of a [`Pending`](crate::pipeline::Pending).
+pub fn pending_long(rd: u8, wait: u32) -> u32 {
     match wait {
         0 => 0,
         _ => u32::from(rd & 31 | LONG) << 8 | wait.min(255),

@@ -1,4 +1,5 @@
 use super::*;
+use crate::preop::{pre, SPLIT};
 use nagori_isa::decode;
 
 /// Cycles of a run, what is pending behind it, and the last slot.
@@ -106,12 +107,9 @@ fn the_next_instruction_of_the_fpu_waits_while_it_divides() {
 
 /// Cycles that an instruction is refused behind a run, that many cycles after it.
 fn refused_behind(words: &[u32], then: u32, at: u32, splits: bool) -> u32 {
-    let op = decode(then).unwrap().op;
-    super::refused(
-        &CoreTiming::rocket(),
-        run(words).1,
-        [(op, at, splits)].into_iter(),
-    )
+    let flags = if splits { SPLIT } else { 0 };
+    let then = pre(&decode(then).unwrap(), 0, 0, flags);
+    Refusal::of(&CoreTiming::rocket(), run(words).1).wait(&then, at)
 }
 
 #[test]

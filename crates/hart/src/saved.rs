@@ -18,7 +18,7 @@ use crate::lines::{
 };
 use crate::loads::{Loads, SavedLoads};
 use crate::mode::block_shift;
-use crate::pipeline::Pending;
+use crate::pipeline::{Pending, Unwritten};
 use crate::pmp::Pmp;
 use crate::predict::Predictor;
 use crate::run::Resume;
@@ -68,7 +68,10 @@ pub struct SavedHart {
     fetch: SavedFilter,
     pages: Vec<(u16, u64, u32)>,
     last_way: u8,
-    long: Pending,
+    long: u32,
+    /// Addresses of the pending stores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stores: Option<[u64; 2]>,
     /// Loads whose lines are on their way.
     #[serde(default, skip_serializing_if = "SavedLoads::is_new")]
     loads: SavedLoads,
@@ -148,8 +151,9 @@ impl Hart {
             settle_at: _,
             pages,
             last_way,
-            // Count within a block; `resume` has them.
-            last_stores: _,
+            // Others count within a block; `resume` has them.
+            last_stores,
+            stores_before,
             long,
             loads,
             replays,
@@ -224,6 +228,12 @@ impl Hart {
             last_way: *last_way,
             // Where the hart is not within a block, it says nothing.
             long: if resume.is_some() { *long } else { 0 },
+            stores: {
+                let at = if resume.is_some() { stores_before } else { last_stores };
+                let pending = Unwritten::of(*pending);
+                let address = |k: usize| pending.0[k].map_or(0, |_| at[k]);
+                (!pending.is_empty()).then(|| [0, 1].map(address))
+            },
             loads: loads.save(*cycle),
             replays: *replays,
             walk_begun: *walk_begun,
@@ -340,6 +350,8 @@ impl Hart {
         h.pending_from = s.pending_from;
         h.last_way = s.last_way;
         h.long = s.long;
+        h.last_stores = s.stores.unwrap_or_default();
+        h.stores_before = h.last_stores;
         h.loads = Loads::load(&s.loads);
         h.replays = s.replays;
         h.walk_begun = s.walk_begun;

@@ -8,7 +8,7 @@ use crate::fpdiv::divides_fp;
 use crate::hart::{Hart, Privilege};
 use crate::lines::{fence, Awaits, Side, Why};
 use crate::mem::Place;
-use crate::pipeline::pending_after;
+use crate::pipeline::{pending_after, Pending};
 use crate::pmp::Access;
 use crate::preop::{hint_number, PreOp, NEW_LINE};
 use crate::run::RunPoint;
@@ -64,7 +64,7 @@ impl Mode for Detailed {
             h.cycle += h.stretches.waits(b.count.into());
             return;
         }
-        let mut own = b.pending | h.long & b.open;
+        let mut own = b.pending | Pending::from(h.long & b.open);
         let redirect = std::mem::take(&mut h.redirect);
         if redirect != 0 && own != 0 {
             own = pending_after(own, redirect);

@@ -347,7 +347,7 @@ impl Emitter<'_> {
         self.count_with(pending);
         if self.b.open != 0 {
             dynasm!(self.a; .arch x64
-                ; cmp DWORD [rbp + PENDING], 0
+                ; cmp QWORD [rbp + PENDING], 0
                 ; jne >open
                 ; mov QWORD [rbp + REDIRECT], 0
                 ; open:

@@ -7,7 +7,7 @@ mod fp;
 mod history;
 mod mem;
 
-pub(crate) use bridge::bridge;
+pub(crate) use bridge::{bridge, Bridge};
 
 use crate::calls::{info, START};
 use crate::regs::*;
@@ -16,6 +16,7 @@ use dynasmrt::{dynasm, DynamicLabel, DynasmApi, DynasmLabelApi};
 use nagori_hart::config::HartConfig;
 use nagori_hart::engine::{
     ends_block, is_second_half, jump_to_half, layout, registers, waits_for_loads, Pending,
+    STORES,
 };
 use nagori_hart::{Block, PreOp, ACTS, ILLEGAL_LEN, NEW_LINE, SINK, TARGET};
 use nagori_isa::Op;
@@ -299,7 +300,7 @@ impl Emitter<'_> {
         if self.pipelined {
             let (from, back) = (self.label(), self.label());
             dynasm!(self.a; .arch x64
-                ; cmp DWORD [rbp + PENDING], 0
+                ; cmp QWORD [rbp + PENDING], 0
                 ; jne =>from
                 ; =>back
             );
@@ -516,7 +517,7 @@ impl Emitter<'_> {
 
     /// Whether results may be pending at the end of the block.
     fn has_late_results(&self) -> bool {
-        self.pipelined && (self.b.pending | self.b.open) != 0
+        self.pipelined && (self.b.pending | Pending::from(self.b.open)) != 0
     }
 
     /// Counts of the block, at an end of it, but for the cycles and packets. Keeps `rax`.
@@ -530,7 +531,7 @@ impl Emitter<'_> {
             return;
         }
         let n = self.b.count as i32;
-        let pending = pending as i32;
+        let (pending, stores) = (pending as i32, (pending >> STORES) as i32);
         dynasm!(self.a; .arch x64; add QWORD [rbp + INSTRET], n);
         if !self.pipelined {
             // What they wait on average.
@@ -551,6 +552,10 @@ impl Emitter<'_> {
             );
         } else {
             dynasm!(self.a; .arch x64; mov DWORD [rbp + PENDING], pending);
+        }
+        // Whoever sees them takes them away.
+        if self.pipelined && stores != 0 {
+            dynasm!(self.a; .arch x64; mov DWORD [rbp + PENDING + 4], stores);
         }
     }
 
