@@ -11,12 +11,15 @@ use crate::hart::Hart;
 use crate::issue::front_packets;
 use crate::lines::Notice;
 use crate::mmu::Fault;
-use crate::pipeline::{merge_pending, reads_memory, Near, Pending, Schedule, RELEASE, STORES};
+use crate::pipeline::{
+    is_long, merge_pending, reads_memory, Near, Pending, Schedule, RELEASE, STORES,
+};
 use crate::pmp::Access;
 use crate::predict::is_second_half;
 use crate::preop::{
     ends_block, illegal, is_branch, is_hint, jumps, may_miss, note_acts, packets, pre, pre_load,
-    refetches, target_in_page, PreOp, ILLEGAL_LEN, NEW_LINE, SPLIT, TARGET,
+    refetches, target_in_page, PreOp, AWAITS_DIVISION, AWAITS_LONG, COMES_LATE, ILLEGAL_LEN,
+    NEW_LINE, SPLIT, TARGET,
 };
 use crate::trap::{cause, Trap};
 use crate::waits::{half_releases, stall};
@@ -58,6 +61,9 @@ pub struct Block {
     /// Which halves of `Hart::long` are pending, too: the last multiplication or division of integers
     /// (the lower half) or division of floating-point numbers has nothing in the block that waits for it.
     pub open: u32,
+    /// The code of a pending one in [`Pending`] of which only the block's end knows when it is there, or 0: in place of the lower
+    /// half, and of the upper one.
+    pub late: [u8; 2],
     /// The instructions behind its last one are fetched anew.
     pub flushes: bool,
     /// Packets that the front end delivers for it.
@@ -195,6 +201,13 @@ impl Default for CodeCache {
             longest: MAX_OPS,
             stalls: Stalls::default(),
         }
+    }
+}
+
+impl Block {
+    /// Whether results may be pending at its end of which it is not known before when they are there.
+    pub fn leaves_open(&self) -> bool {
+        self.open != 0 || self.late != [0; 2]
     }
 }
 
@@ -619,6 +632,21 @@ impl Hart {
         let (cost, pending) = schedule.finish();
         let until_release = schedule.until_release();
         let (divisions, divides) = schedule.divisions();
+        let (late, late_open) = schedule.late();
+        for (n, by) in late {
+            let op = &mut code.ops[start as usize + n];
+            op.flags |= COMES_LATE;
+            let awaits = if is_long(op.op) {
+                AWAITS_LONG
+            } else {
+                AWAITS_DIVISION
+            };
+            code.ops[start as usize + by].flags |= awaits;
+        }
+        for (n, _) in late_open.into_iter().flatten() {
+            code.ops[start as usize + n].flags |= COMES_LATE;
+        }
+        let late_open = late_open.map(|l| l.map_or(0, |l| l.1));
         let (longs, long) = schedule.longs();
         let longs = longs.iter().map(|(n, l)| (n, l.imm()));
         for (n, imm) in longs.chain(divisions.iter().map(|(n, d)| (n, d.imm()))) {
@@ -672,6 +700,11 @@ impl Hart {
             (true, true) => (u32::MAX, 0),
         };
         let pending = stores | Pending::from(results);
+        // Those that are late are made up at the end.
+        let kept = [0xffff, 0xffff << 16];
+        let open = (0..2)
+            .filter(|k| late_open[*k] == 0)
+            .fold(0, |all, k| all | open & kept[k]);
         let splits = code.ops[start as usize].splits();
         let id = code.blocks.len() as u32;
         code.blocks.push(Block {
@@ -684,6 +717,7 @@ impl Hart {
             cost: if self.timed { cost } else { functional_cost },
             pending: if self.timed { pending } else { 0 },
             open: if self.timed { open } else { 0 },
+            late: if self.timed { late_open } else { [0; 2] },
             flushes,
             packets: front_packets(&timing, packets(pc, off), cost),
             splits,

@@ -265,6 +265,12 @@ pub mod layout {
     pub const OLDER_STORE: usize = LAST_STORE + 8;
     /// Pending result of a multiplication or division, 32 bits.
     pub const LONG: usize = offset_of!(Hart, long);
+    /// When a multiplication or division is there for the instruction that waits for it, as [`Hart::cycle`] counts within a
+    /// block, 64 bits.
+    pub const LATE_LONG: usize = offset_of!(Hart, late) + offset_of!(crate::fpdiv::Late, long);
+    /// The same of a floating-point one.
+    pub const LATE_DIVISION: usize =
+        offset_of!(Hart, late) + offset_of!(crate::fpdiv::Late, division);
     /// Registers that may wait for lines: a bit each, 64 bits.
     pub const LATE: usize = offset_of!(Hart, loads) + offset_of!(Loads, regs);
     /// Cycles that an instruction waits where the pipeline is not simulated, in units of 2^-32, 64 bits.
@@ -489,6 +495,11 @@ impl Hart {
         if cycles != 0 {
             self.pending = pending_after(self.pending, cycles);
         }
+    }
+
+    /// An instruction with [`AWAITS_LONG`](crate::AWAITS_LONG) or [`AWAITS_DIVISION`](crate::AWAITS_DIVISION) waits.
+    pub fn await_units(&mut self, p: &PreOp) {
+        self.await_late(p);
     }
 
     /// Waits for results that the block needs. Whether nothing older than the

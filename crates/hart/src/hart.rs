@@ -6,6 +6,7 @@ use crate::csr::Csrs;
 use crate::engine::Area;
 use crate::events::Mix;
 use crate::filter::{Filter, Pages};
+use crate::fpdiv::Late;
 use crate::hpm::Modes;
 use crate::lines::{Awaited, Tags};
 use crate::loads::Loads;
@@ -261,6 +262,7 @@ pub struct Hart {
     pub(crate) stores_before: [u64; 2],
     /// The pending result of a multiplication or division of a block that has no user for it.
     pub(crate) long: u32,
+    pub(crate) late: Late,
     /// Registers and lines that are on their way.
     pub(crate) loads: Loads,
     /// What the access that is under way was tried again for: bits of `again.rs`.
@@ -364,6 +366,7 @@ impl Hart {
             last_way: crate::tlb::NO_WAY,
             last_stores: [0; 2],
             stores_before: [0; 2],
+            late: Late::default(),
             long: 0,
             loads: Loads::default(),
             replays: 0,

@@ -4,7 +4,7 @@ use crate::config::CoreTiming;
 use crate::groups::{div_ops, match_group};
 use crate::hart::Hart;
 use crate::pipeline::{Long, LONG};
-use crate::preop::PreOp;
+use crate::preop::{PreOp, COMES_LATE};
 use nagori_isa::Op;
 
 /// Latency of a multiplication: a cycle for each byte of `rs1` that is not zero, up to a limit. The
@@ -68,7 +68,9 @@ impl Hart {
     fn long_result(&mut self, p: &PreOp, latency: u32) {
         let long = Long::from_imm(p.imm);
         let wait = long.wait(latency, self.config.timing.writeback);
-        if long.is_awaited() {
+        if p.flags & COMES_LATE != 0 {
+            self.late.long = self.cycle + u64::from(wait);
+        } else if long.is_awaited() {
             self.holds(wait.into());
         } else {
             self.long = self.long & 0xffff << 16 | pending_long(p.rd, wait);

@@ -360,6 +360,8 @@ pub struct Schedule<'a> {
     writers: [Reg; 64],
     /// The floating-point division that is on its way: number, issue, destination.
     dividing: Option<(usize, u32, Reg)>,
+    /// Whether something has come behind it that can take longer than is known here.
+    division_late: bool,
     /// The last one that an instruction has waited for without the result: its place among the finished
     /// ones, destination, and when that instruction issues.
     behind: Option<(usize, Reg, u32)>,
@@ -376,8 +378,12 @@ pub struct Schedule<'a> {
     /// The multiplication or division that is on its way: number, issue, destination, and cycles of
     /// other results.
     long: Option<(usize, u32, Reg, u32)>,
+    /// As [`Self::division_late`].
+    long_late: bool,
     /// The finished ones.
     longs: Vec<(usize, Long)>,
+    /// Those with something that can take longer between them and the instruction that waits, and that one.
+    late: Vec<(usize, usize)>,
     count: usize,
     /// When the last instruction was issued alone, and the pipes for it: the next one may join it.
     open: Option<(u32, u8)>,
@@ -401,6 +407,7 @@ impl<'a> Schedule<'a> {
             ready: [0; 64],
             writers: std::array::from_fn(|r| r as Reg),
             dividing: None,
+            division_late: false,
             behind: None,
             divided: Vec::new(),
             fp_written: [0; 4],
@@ -410,7 +417,9 @@ impl<'a> Schedule<'a> {
             last_access: None,
             fenced: false,
             long: None,
+            long_late: false,
             longs: Vec::new(),
+            late: Vec::new(),
             count: 0,
             open: None,
         }
@@ -461,8 +470,12 @@ impl<'a> Schedule<'a> {
             .filter(|with| self.issues(i, *with, splits) == *with);
         let at = with.unwrap_or_else(|| self.issues(i, self.now, splits));
         self.pass_cycles(at);
-        self.meet_long(i, &sources, dest, at);
-        self.meet_division(i, &sources, dest, at, splits);
+        let waits = self.meet_long(i, &sources, dest, at);
+        let waits = self.meet_division(i, &sources, dest, at, splits) || waits;
+        if waits || kind.is_some() || is_long(i.op) || divides_fp(i.op) {
+            self.long_late |= self.long.is_some_and(|l| l.0 != self.count);
+            self.division_late |= self.dividing.is_some_and(|d| d.0 != self.count);
+        }
         if dest != 0 {
             self.ready[dest as usize] = at + c.latency;
             if dest & FP != 0 {
@@ -507,24 +520,39 @@ impl<'a> Schedule<'a> {
     }
 
     /// The instruction at a cycle waits for the result of the unit for multiplication and division, or
-    /// passes it.
-    fn meet_long(&mut self, i: &Inst, sources: &[Reg; 3], dest: Reg, at: u32) {
+    /// passes it. Whether it waits.
+    fn meet_long(&mut self, i: &Inst, sources: &[Reg; 3], dest: Reg, at: u32) -> bool {
+        let mut waits = false;
         if let Some((n, issued, reg, writes)) = self.long {
             let needs = reg != 0 && (sources.contains(&reg) || dest == reg);
             if needs || is_long(i.op) {
                 self.longs.push((n, Long::new(at - issued, true, writes)));
                 self.long = None;
+                waits = true;
+                if self.long_late {
+                    self.late.push((n, self.count));
+                }
             } else if writes_integer(i.op) && at > issued && at - issued <= Long::WRITES {
                 self.long = Some((n, issued, reg, writes | 1 << (at - issued - 1)));
             }
         }
         if is_long(i.op) {
             self.long = Some((self.count, at, dest, 0));
+            self.long_late = false;
         }
+        waits
     }
 
-    /// The instruction at a cycle waits for the divider of the floating-point unit, or is one for it.
-    fn meet_division(&mut self, i: &Inst, sources: &[Reg; 3], dest: Reg, at: u32, splits: bool) {
+    /// The instruction at a cycle waits for the divider of the floating-point unit, or is one for it. Whether it waits.
+    fn meet_division(
+        &mut self,
+        i: &Inst,
+        sources: &[Reg; 3],
+        dest: Reg,
+        at: u32,
+        splits: bool,
+    ) -> bool {
+        let mut met = false;
         let csr = accesses_fp_csr(i);
         let uses = |reg: Reg| csr || sources.contains(&reg) || dest == reg;
         if let Some((n, reg, passed)) = self.behind {
@@ -543,10 +571,16 @@ impl<'a> Schedule<'a> {
             }
             self.divided.push((n, waits));
             self.dividing = None;
+            met = true;
+            if self.division_late {
+                self.late.push((n, self.count));
+            }
         }
         if divides_fp(i.op) {
             self.dividing = Some((self.count, at, dest));
+            self.division_late = false;
         }
+        met
     }
 
     /// Stores that wait are written in the first cycle in which no load keeps the data array busy.
@@ -620,6 +654,19 @@ impl<'a> Schedule<'a> {
     pub fn until_release(&self) -> u32 {
         let until = self.last_access.map(|at| at + self.timing.fence_distance);
         until.map_or(0, |at| at.saturating_sub(self.now))
+    }
+
+    /// Multiplications, divisions and roots with something between them and the instruction that waits that can take longer than
+    /// the schedule says, and that instruction. And one of integers, and one of floating-point numbers, that is pending at the end
+    /// behind something like that, with its code in [`Pending`].
+    pub fn late(&self) -> (Vec<(usize, usize)>, [Option<(usize, Reg)>; 2]) {
+        let long = self.long.filter(|_| self.long_late);
+        let division = self.dividing.filter(|_| self.division_late);
+        let open = [
+            long.map(|l| (l.0, LONG | l.2 & 31)),
+            division.map(|d| (d.0, FP_LONG | d.2 & 31)),
+        ];
+        (self.late.clone(), open)
     }
 
     /// Divisions and roots of floating-point numbers, as [`Schedule::longs`].
@@ -701,7 +748,12 @@ impl<'a> Refusal<'a> {
     /// Cycles that an instruction waits which would issue in a cycle.
     pub fn wait(&self, p: &PreOp, at: u32) -> u32 {
         let mut wait = 0;
-        while fpu_refuses(self.timing, p.op, at + wait, self.written.into_iter().flatten()) {
+        while fpu_refuses(
+            self.timing,
+            p.op,
+            at + wait,
+            self.written.into_iter().flatten(),
+        ) {
             wait += replay(self.timing, p.splits());
         }
         wait

@@ -46,6 +46,16 @@ pub const SPLIT: u8 = 8;
 /// and it is in one packet. Only a note: instructions without it are looked at.
 pub const QUIET: u8 = 16;
 
+/// A multiplication, division or root: something that can take longer than is known comes before the instruction that waits for
+/// it. When its result is there is noted then.
+pub const COMES_LATE: u8 = 2;
+
+/// It waits for such a multiplication or division of integers.
+pub const AWAITS_LONG: u8 = 32;
+
+/// It waits for such a division or root of floating-point numbers.
+pub const AWAITS_DIVISION: u8 = 128;
+
 /// A hint in front of a load or store, whose base register and distance it has, or a fence where stores are buffered:
 /// it has something to do.
 pub const ACTS: u8 = 64;
@@ -139,7 +149,14 @@ pub const ILLEGAL_LEN: u8 = 0;
 const ORDERING: u8 = 2;
 
 /// The same for an instruction that reads memory, with so many packets in front of it.
-pub(crate) fn pre_load(i: &Inst, off: u16, cost: u32, flags: u8, near: Near, packets: u16) -> PreOp {
+pub(crate) fn pre_load(
+    i: &Inst,
+    off: u16,
+    cost: u32,
+    flags: u8,
+    near: Near,
+    packets: u16,
+) -> PreOp {
     let packets = packets.min(u16::from(u8::MAX >> ORDERING)) as u8;
     let rm = match orders(i.op) {
         true => packets << ORDERING | i.rm & 3,

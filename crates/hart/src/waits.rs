@@ -6,7 +6,8 @@ use crate::fpdiv::until_free;
 use crate::hart::Hart;
 use crate::pipeline::{
     awaited_register, is_fp, is_long, merge_pending, orders, pending_after, pending_pairs,
-    reads_memory, waits_for, writes_integer, Pending, Refusal, Unwritten, FENCE, FP_LONG, LONG, RELEASE, STORES, WHAT,
+    reads_memory, waits_for, writes_integer, Pending, Refusal, Unwritten, FENCE, FP_LONG, LONG,
+    RELEASE, STORES, WHAT,
 };
 use crate::preop::{PreOp, ILLEGAL_LEN, SINK};
 use nagori_isa::{Format, Inst, Op};
@@ -89,7 +90,6 @@ impl Hart {
         }
         self.pending = self.pending & ((1 << STORES) - 1) | stores.pack();
     }
-
 }
 
 /// What is pending, with stores of earlier blocks behind those that are in it.
@@ -136,7 +136,9 @@ pub fn stall(ops: &[PreOp], timing: &CoreTiming, pending: Pending) -> (u32, Pend
         stall += refusal.wait(p, at + stall);
     }
     let stores = pending >> STORES << STORES;
-    let rest = results.iter().fold(stores, |p, r| merge_pending(p, r.0, r.1));
+    let rest = results
+        .iter()
+        .fold(stores, |p, r| merge_pending(p, r.0, r.1));
     (stall, pending_after(rest, stall as u64))
 }
 

@@ -394,7 +394,7 @@ impl<W: World> Translator<W> {
             target = entry as usize;
             if self.is_brief {
                 // Nothing is pending.
-            } else if from.open != 0 {
+            } else if from.leaves_open() {
                 target = to.full as usize;
             } else if from.pending != 0 {
                 let timing = &hart.config().timing;
@@ -409,7 +409,8 @@ impl<W: World> Translator<W> {
                         let half = b
                             .splits
                             .then(|| engine::half_packet(ops, from.pending, stall));
-                        let line = (target == to.fetch as usize).then_some(i32::from(b.offset >> 6));
+                        let line =
+                            (target == to.fetch as usize).then_some(i32::from(b.offset >> 6));
                         let bridge = Bridge {
                             stall,
                             rest: rest as u32,

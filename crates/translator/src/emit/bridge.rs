@@ -35,7 +35,11 @@ pub(crate) fn bridge(at: usize, (target, full): (usize, usize), b: Bridge) -> Op
             None if base == 0 => dynasm!(a; .arch x64; xor eax, eax),
             None => dynasm!(a; .arch x64; mov rax, [rbp + x(base)]),
         }
-        let store = if m.store == 0 { LAST_STORE } else { OLDER_STORE };
+        let store = if m.store == 0 {
+            LAST_STORE
+        } else {
+            OLDER_STORE
+        };
         dynasm!(a; .arch x64
             ; add rax, distance
             ; xor rax, [rbp + store]
