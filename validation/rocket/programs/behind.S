@@ -45,7 +45,7 @@ program
     around "sw beq lw", "sw t0, 0(s0)", "beq x0, t0, 9f", "lw t3, 0(s0)"
     around "sw bne lw taken", "sw t0, 0(s0)", "bne x0, t0, 9f", "lw t3, 0(s0)"
     around "sw c.bnez c.lw at 2", "c.sw a5, 0(s0)", "c.bnez a4, 9f", "c.lw a5, 0(s0)", 1
-    around "sw j lw", "sw t0, 0(s0)", "j 9f", "lw t3, 0(s0)"
+    around "sw j lw", "sw t0, 0(s0)", "j 9f; c.nop", "lw t3, 0(s0)"
     around "sw csrr lw", "sw t0, 0(s0)", "csrr t4, mscratch", "lw t3, 0(s0)"
     around "sw csrw lw", "sw t0, 0(s0)", "csrw mscratch, t4", "lw t3, 0(s0)"
     around "sd bne lb", "sd t0, 0(s0)", "bne x0, x0, 9f", "lb t3, 5(s0)"
