@@ -247,7 +247,7 @@ fn states_that_do_not_fit_are_refused() {
     refused(&flipped, "damaged");
     let text = std::str::from_utf8(&state[20..]).unwrap();
     // A model's own version is checked, too.
-    let older = text.replacen("\"version\":2", "\"version\":1", 1);
+    let older = text.replacen("\"version\":3", "\"version\":1", 1);
     assert_ne!(older, text);
     refused(
         &with_body(&state, older.as_bytes()),

@@ -167,7 +167,7 @@ fn parameters_of_link_and_memory_change() {
         ("link.nothing", "5", "is no parameter"),
         ("link.latency_up", "soon", "not a time"),
         ("link.header_bytes", "1000", "at most 256"),
-        ("capacity", "5", "media_write_slot"),
+        ("capacity", "5", "media_slot"),
         ("start_gap.gap_interval", "0", "at least 1"),
     ] {
         let e = m.set_parameter(at, key, value).unwrap_err().to_string();

@@ -11,8 +11,8 @@ fn dram() -> Box<dyn MemoryModel + Send> {
         capacity: GIB,
         path: Ps::from_ns(5),
         media_read: Ps::from_ns(20),
-        media_write_slot: Ps::from_ns(20),
-        media_write_interval: Ps::from_ns(20),
+        media_slot: Ps::from_ns(20),
+        media_write_interval: Ps::from_ns(40),
         start_gap: None,
         ..XpointParams::optane_gen1()
     };

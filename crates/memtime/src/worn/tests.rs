@@ -178,7 +178,7 @@ fn over_layers_and_their_changes() {
         ("wear.start_gap.gap_interval", "0", "at least 1"),
         ("wear.start_gap.gap_interval", "x", "no number"),
         ("wear.line_bytes", "128", "gap_interval"),
-        ("capacity", "1", "media_read_slot"),
+        ("capacity", "1", "media_slot"),
     ] {
         let e = m.set_parameter(at, key, value).unwrap_err().to_string();
         assert!(e.contains(hint), "{key}: {e}");

@@ -3,7 +3,7 @@
 //! ```text
 //!            read queue                 lines read (16 KB)
 //! port ──┬──────────────► lookup ──────────────┬──► medium: reads of a line
-//!        │                   ▲                  │      one every media_read_slot
+//!        │                   ▲                  │      one every media_slot
 //!        └─► write queue ──► combining buffer ──┴──► medium: writes of a line
 //!            (response here)  (16 KB)                one every media_write_interval
 //! ```
@@ -11,26 +11,22 @@
 //! # Rules
 //! - A **read** takes the channel for `beat`, then looks into the write queue, the combining buffer
 //!   and the read buffer. On a hit it has its data after `buffer_read`; otherwise the line is read
-//!   from the medium (available `media_read` after its slot there), put into the read buffer, and
-//!   read from there. `path` is added once. When the first `read_ahead` sectors of a line have been
-//!   read in order, and the line before it was read as well, the next line is read ahead.
+//!   from the medium (available `media_read` after its slot there), put into the read buffer, and read from
+//!   there. `path` is added once. When the first `read_ahead` sectors of
+//!   a line have been read in order, and the line before it was read as well, the next line is read ahead.
 //! - A **write** is complete `write_response` after its arrival (the queue is in the persistence
-//!   domain).
-//!   Writes move in order from the queue into the combining buffer, one every `beat`. A line whose
-//!   bytes have all been written is written back to the medium and accepts no more writes; if there
-//!   is no room for a new line and no line is waiting to be written back, one chosen at random is. An
-//!   incomplete line can still be written to until its turn comes, and is read first.
-//! - **Page entries**: both buffers find their lines through entries for pages (the unit of
-//!   translation), in a few sets ([`lines::Pages`]). A page whose entry has to make room loses its
-//!   lines: those read are dropped, those being written are written back incomplete and accept no
-//!   more writes. So neighbouring lines fill a buffer, while many streams compete for entries.
-//! - **Medium**: one path for reads and writes. Reads go first; a line write begins when the path
-//!   is
-//!   free, but not before `media_write_interval` has passed since the beginning of the previous one
-//!   (write current), and cannot be interrupted.
+//!   domain). Writes move in order from the queue into the combining buffer, one every `beat`.
+//! - **Lines leave the combining buffer** one every `media_write_interval` (write current), never sooner. While
+//!   there is room, only complete lines leave, the first one first. While a write waits for room, one
+//!   of the older half leaves, complete or not. An incomplete line is read from the medium first. A complete
+//!   one accepts no more writes.
+//! - **Room** in both buffers is made by one of the older half of their lines, chosen at random. So a line is
+//!   written, or read, whole if its parts come before half of the buffer is filled by others, however many
+//!   streams these belong to.
+//! - **Medium**: one path for both directions, busy for `media_slot` with a line. Writes take their slots (two
+//!   for an incomplete line) when their turn comes, and reads what is left.
 //! - **Translation**: each line access needs the translation of its page; one that is not cached
-//!   costs
-//!   `translation_miss` before the access begins.
+//!   costs `translation_miss` before the access begins. It does not delay the turns of other lines.
 //! - **Wear levelling** by [`StartGap`]: each move is one more line read and write. Besides, a block
 //!   that gets most writes for `threshold` line writes moves to a spare place ([`migrate`]): a line
 //!   is copied every `line_time`, and until the end the block's writes stay in the queue, in front
@@ -39,6 +35,8 @@
 //! At equal times, arriving reads go before internal events.
 
 mod buffers;
+#[cfg(test)]
+mod host;
 mod lines;
 mod migrate;
 mod params;
@@ -65,7 +63,7 @@ use crate::units::Ps;
 use crate::wear::{Wear, WearParams};
 use crate::window::Window;
 use buffers::{Combine, Translations};
-use lines::{Pages, ReadLines};
+use lines::ReadLines;
 use migrate::Migrate;
 
 /// Counts of a DIMM.
@@ -96,8 +94,6 @@ pub struct XpointCounters {
     pub migrations: u64,
     /// Lines read ahead; they are among `media_reads`.
     pub read_aheads: u64,
-    /// Pages that lost lines in a buffer because another page needed their entry.
-    pub pages_displaced: u64,
     /// Translations that were cached.
     pub translation_hits: u64,
     /// Translations that were not cached.
@@ -140,9 +136,9 @@ pub struct Xpoint {
     combine_free: Ps,
     queue: VecDeque<Queued>,
     combine: Combine,
-    combine_pages: Pages,
+    /// All lines are to be written back.
+    flushing: bool,
     lines: ReadLines,
-    read_pages: Pages,
     /// A line's number without so many bits is its page's.
     page_shift: u32,
     translations: Translations,
@@ -159,15 +155,14 @@ pub struct Xpoint {
 }
 
 /// Keys that can change while it runs.
-const CHANGEABLE: [&str; 17] = [
+const CHANGEABLE: [&str; 16] = [
     "read_queue",
     "write_queue",
     "path",
     "beat",
     "buffer_read",
     "media_read",
-    "media_read_slot",
-    "media_write_slot",
+    "media_slot",
     "media_write_interval",
     "write_response",
     "translation_miss",
@@ -228,17 +223,8 @@ impl Xpoint {
                 params.line_bytes,
                 params.seed,
             ),
-            combine_pages: Pages::new(
-                params.combine_page_sets as usize,
-                params.combine_page_ways as usize,
-                params.page_idle.into(),
-            ),
+            flushing: false,
             lines: ReadLines::new(params.read_lines as usize, params.line_bytes, params.seed),
-            read_pages: Pages::new(
-                params.read_page_sets as usize,
-                params.read_page_ways as usize,
-                params.page_idle.into(),
-            ),
             page_shift: (params.translation_bytes / params.line_bytes).trailing_zeros(),
             translations: Translations::new(params.translation_entries as usize),
             reads: Window::new(params.read_queue as usize),
@@ -271,6 +257,14 @@ impl Xpoint {
     /// Counters so far.
     pub fn counters(&self) -> &XpointCounters {
         &self.counters
+    }
+
+    /// Goes on until nothing happens inside any more.
+    fn play_out(&mut self) -> Result<(), Error> {
+        while let Some(t) = self.next_inner() {
+            self.advance_to(t + Ps(1))?;
+        }
+        Ok(())
     }
 
     /// Processes all internal events before the latest time.
@@ -308,12 +302,12 @@ impl Xpoint {
             self.counters.buffer_hits += 1;
             return (t + b, true);
         }
-        let (entry, found) = self.buffered(line);
+        let found = self.lines.find(line);
         let hit = found.is_some();
         let (slot, ready) = match found {
             Some(i) => (i, t.max(self.lines.ready(i)) + b),
             None => {
-                let (i, ready) = self.fetch(t, line, entry, false);
+                let (i, ready) = self.fetch(t, line, false);
                 (i, ready + b)
             }
         };
@@ -324,40 +318,20 @@ impl Xpoint {
         let ahead = sectors == Some(self.params.read_ahead)
             && next < self.params.capacity / self.params.line_bytes
             && self.lines.follows(slot);
-        if ahead {
-            if let (entry, None) = self.buffered(next) {
-                self.counters.read_aheads += 1;
-                self.fetch(t, next, entry, true);
-            }
+        if ahead && self.lines.find(next).is_none() {
+            self.counters.read_aheads += 1;
+            self.fetch(t, next, true);
         }
         (ready, hit)
     }
 
-    /// Looks a line up in the read buffer. Returns the entry that its page now has, and the line's
-    /// slot.
-    fn buffered(&mut self, line: u64) -> (usize, Option<usize>) {
-        let touched = self.read_pages.touch(line >> self.page_shift);
-        if touched.displaced > 0 {
-            self.counters.pages_displaced += 1;
-            self.lines.drop_all(touched.entry, touched.displaced);
-        }
-        let found = touched.has_lines.then(|| self.lines.find(line)).flatten();
-        (touched.entry, found)
-    }
-
-    /// Reads a line, whose page has that entry, from the medium into the read buffer. Returns its
-    /// slot and when it is there.
-    fn fetch(&mut self, t: Ps, line: u64, entry: usize, ahead: bool) -> (usize, Ps) {
+    /// Reads a line from the medium into the read buffer. Returns its slot and when it is there.
+    fn fetch(&mut self, t: Ps, line: u64, ahead: bool) -> (usize, Ps) {
         let start = (t + self.translate(line)).max(self.media);
-        self.media = start + self.params.media_read_slot;
+        self.media = start + self.params.media_slot;
         self.counters.media_reads += 1;
         let ready = start + self.params.media_read;
-        let (slot, replaced) = self.lines.insert(line, entry, ready, ahead);
-        if let Some(old) = replaced {
-            self.read_pages.remove(old);
-        }
-        self.read_pages.add(entry);
-        (slot, ready)
+        (self.lines.insert(line, ready, ahead), ready)
     }
 
     fn translate(&mut self, line: u64) -> Ps {
@@ -370,75 +344,75 @@ impl Xpoint {
         }
     }
 
+    /// When the first queued write can enter the combining buffer, and whether there is a place for it.
+    fn entering(&self) -> Option<(Ps, bool)> {
+        let q = self.queue.front()?;
+        let place = self.combine.has_room() || self.combine.open(q.line).is_some();
+        Some((q.ready.max(self.combine_free), place))
+    }
+
     /// Time of the next internal event: a write enters the combining buffer, or a line write
     /// begins.
     fn next_inner(&self) -> Option<Ps> {
-        let enter = self.queue.front().and_then(|q| {
-            let room = self.combine.has_room() || self.open_slot(q.line).is_some();
-            room.then(|| q.ready.max(self.combine_free))
-                // Without room a line must be chosen, which happens at once.
-                .or_else(|| (!self.combine.is_leaving()).then(|| q.ready.max(self.combine_free)))
-        });
-        let free = self.media.max(self.next_write);
-        let begin = if self.moves_due > 0 {
-            Some(free)
+        let entering = self.entering();
+        let enter = entering.and_then(|(t, place)| place.then_some(t));
+        let since = if self.moves_due > 0 || self.flushing && !self.combine.is_empty() {
+            Some(Ps::ZERO)
         } else {
-            self.combine.first_leaving().map(|(_, _, r)| free.max(r))
+            let waits = entering.and_then(|(t, place)| (!place).then_some(t));
+            [waits, self.combine.complete_since()]
+                .into_iter()
+                .flatten()
+                .min()
         };
         let copy = self.migrate.as_ref().and_then(Migrate::next);
-        let copy = copy.map(|c| c.max(free));
-        [enter, begin, copy].into_iter().flatten().min()
-    }
-
-    /// Slot of a line in the combining buffer that accepts writes.
-    fn open_slot(&self, line: u64) -> Option<usize> {
-        let page = self.combine_pages.has_lines(line >> self.page_shift);
-        page.then(|| self.combine.find(line)).flatten()
+        let begin = [since, copy].into_iter().flatten().min();
+        let begin = begin.map(|t| t.max(self.next_write));
+        [enter, begin].into_iter().flatten().min()
     }
 
     fn step(&mut self, t: Ps) {
-        let first = self.queue.front().copied();
-        if let Some(q) = first.filter(|q| q.ready.max(self.combine_free) <= t) {
-            let slot = self.open_slot(q.line);
-            if slot.is_some() || self.combine.has_room() {
-                self.queue.pop_front();
-                self.counters.writes_merged += u64::from(slot.is_some());
-                self.combine_write(t, &q, slot);
+        let entering = self.entering().filter(|(at, _)| *at <= t);
+        if let Some((_, true)) = entering {
+            if let Some(q) = self.queue.pop_front() {
+                let place = self.combine.open(q.line);
+                self.counters.writes_merged += u64::from(place.is_some());
+                self.combine.write(place, q.line, q.mask, t);
                 self.combine_free = t + self.params.beat;
-                return;
             }
-            if !self.combine.is_leaving() {
-                let chosen = self.combine.make_room();
-                self.leave(t, chosen);
-                return;
-            }
+            return;
         }
-        let free = self.media.max(self.next_write);
-        if self.moves_due > 0 && free <= t {
+        if self.moves_due > 0 {
             self.moves_due -= 1;
             self.counters.moves += 1;
-            self.write_medium(t, true);
+            self.write_medium(t, t, true);
             return;
         }
         if let (Some(m), Some(p)) = (&mut self.migrate, &self.params.migration) {
-            if free <= t && m.next().is_some_and(|n| n <= t) {
+            if m.next().is_some_and(|n| n <= t) {
                 if let Some(place) = m.copy(p, t) {
                     self.counters.moves += 1;
                     self.wear_out(place);
-                    self.write_medium(t, true);
+                    self.write_medium(t, t, true);
                 }
                 return;
             }
         }
-        let Some((line, complete, _)) = self.combine.first_leaving() else {
+        let leaves = if entering.is_some() {
+            self.combine_free = self.combine_free.max(t);
+            self.combine.make_room()
+        } else if self.flushing {
+            self.combine.take_first()
+        } else {
+            self.combine.take_complete()
+        };
+        let Some((line, complete)) = leaves else {
             return;
         };
-        if let Some(entry) = self.combine.remove_first() {
-            self.combine_pages.remove(entry);
-        }
         self.counters.media_writes += 1;
         self.counters.media_fills += u64::from(!complete);
-        self.write_medium(t, !complete);
+        let begin = t + self.translate(line);
+        self.write_medium(t, begin, !complete);
         let place = self.migrate.as_ref().map_or(line, |m| m.place(line));
         self.wear_out(place);
         if let (Some(m), Some(p)) = (&mut self.migrate, &self.params.migration) {
@@ -470,44 +444,14 @@ impl Xpoint {
         }
     }
 
-    /// A queued write enters the combining buffer: the slot of its line, or a free one.
-    fn combine_write(&mut self, t: Ps, q: &Queued, slot: Option<usize>) {
-        let touched = self.combine_pages.touch(q.line >> self.page_shift);
-        if touched.displaced > 0 {
-            self.counters.pages_displaced += 1;
-            let mut from = 0;
-            while let Some((i, leaves)) = self.combine.close(from, touched.entry) {
-                self.leave(t, leaves.then_some(i));
-                from = i + 1;
-            }
-        }
-        if slot.is_none() {
-            self.combine_pages.add(touched.entry);
-        }
-        let (complete, leaving) = self.combine.write(slot, q.line, q.mask, touched.entry);
-        if complete {
-            self.combine_pages.remove(touched.entry);
-        }
-        self.leave(t, leaving);
-    }
-
-    /// Looks up the translation of a line that is to be written back.
-    fn leave(&mut self, t: Ps, slot: Option<usize>) {
-        if let Some(i) = slot {
-            let wait = self.translate(self.combine.line(i));
-            self.combine.set_ready(i, t + wait);
-        }
-    }
-
-    /// One line write whose turn is at `t`, preceded by a line read if requested.
-    fn write_medium(&mut self, t: Ps, fill: bool) {
-        let p = &self.params;
-        let start = if fill { t + p.media_read_slot } else { t };
-        self.media = start + p.media_write_slot;
-        self.written = self.media;
-        // The read before a write does not use write current: the interval
-        // counts from the turn.
-        self.next_write = t + p.media_write_interval;
+    /// One line write whose turn is at `t`, and which begins at `begin`, preceded by a line read if
+    /// requested.
+    fn write_medium(&mut self, t: Ps, begin: Ps, fill: bool) {
+        let slots = if fill { 2 } else { 1 };
+        let busy = Ps(slots * self.params.media_slot.0);
+        self.media = self.media.max(t) + busy;
+        self.written = self.written.max(begin + busy);
+        self.next_write = t + self.params.media_write_interval;
     }
 }
 
@@ -601,13 +545,12 @@ impl MemoryModel for Xpoint {
                 None => break,
             }
         }
-        for i in 0..self.params.combine_lines as usize {
-            let chosen = self.combine.leave_if_written(i);
-            self.leave(self.latest, chosen);
-        }
-        while let Some(t) = self.next_inner() {
-            self.advance_to(t + Ps(1))?;
-        }
+        self.flushing = true;
+        // Lines are written back from now on, whenever their last write came.
+        self.next_write = self.next_write.max(self.latest);
+        let done = self.play_out();
+        self.flushing = false;
+        done?;
         self.advance_to(self.written)?;
         Ok(self.written)
     }
@@ -669,7 +612,6 @@ impl MemoryModel for Xpoint {
             ("levelling_moves", c.moves),
             ("migrations", c.migrations),
             ("read_aheads", c.read_aheads),
-            ("pages_displaced", c.pages_displaced),
             ("translation_hits", c.translation_hits),
             ("translation_misses", c.translation_misses),
         ]

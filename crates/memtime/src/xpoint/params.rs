@@ -25,19 +25,8 @@ pub struct XpointParams {
     pub line_bytes: u64,
     /// Lines of the write-combining buffer, 1 to 256.
     pub combine_lines: u32,
-    /// Sets of page entries of the combining buffer, 1 to 256. A page is the unit of translation
-    /// (`translation_bytes`); lines that can still be written to are found through its entry.
-    pub combine_page_sets: u32,
-    /// Entries of each of these sets, 1 to 256.
-    pub combine_page_ways: u32,
     /// Lines of the read buffer, 1 to 256.
     pub read_lines: u32,
-    /// Sets of page entries of the read buffer, 1 to 256.
-    pub read_page_sets: u32,
-    /// Entries of each of these sets, 1 to 256.
-    pub read_page_ways: u32,
-    /// Accesses to a buffer after which the entry of a page that none of them used counts as idle.
-    pub page_idle: u32,
     /// Sectors of 64 bytes at the start of a line that are read in ascending order before the next
     /// line is read ahead (if the line before was read as well), at most those of a line; 0: lines
     /// are not read ahead.
@@ -58,13 +47,11 @@ pub struct XpointParams {
     /// Latency of a line from the medium into the buffer.
     #[serde(with = "ps_text")]
     pub media_read: Ps,
-    /// Time that a line read keeps the medium's path busy.
+    /// Time that a line keeps the medium's path busy, in either direction.
     #[serde(with = "ps_text")]
-    pub media_read_slot: Ps,
-    /// Time that a line write keeps the medium's path busy.
-    #[serde(with = "ps_text")]
-    pub media_write_slot: Ps,
-    /// Shortest time between the beginnings of two line writes.
+    pub media_slot: Ps,
+    /// Shortest time between the beginnings of two line writes, at least twice `media_slot`: an incomplete
+    /// line is read and written.
     #[serde(with = "ps_text")]
     pub media_write_interval: Ps,
     /// Arrival of a write to its response (the write has reached the persistence domain).
@@ -171,8 +158,7 @@ impl XpointParams {
     /// Sources: *line, buffers* Yang et al. (FAST 2020) and Wang et al. (MICRO
     /// 2020): 256-byte lines, 16 KB each for reads and for combining;
     /// *latencies* Wang et al. (data of VANS): pointer chases of 175 to 202,
-    /// 310 and 377 ns; *bandwidth* Yang et al. (data of OptaneStudy), also
-    /// the page entries, fitted to its curves over threads; *translation,
+    /// 310 and 377 ns; *bandwidth* Yang et al. (data of OptaneStudy); *translation,
     /// migration* Wang et al.: 16 MB in units of 4 KB, blocks of 64 KB, about
     /// 14 k overwrites, 52 us; *energy* Lee et al. (ISCA 2009): 2.47 and 16.82
     /// pJ a bit, PCM. See docs/xpoint.md for which value follows from which
@@ -183,12 +169,7 @@ impl XpointParams {
             clock: PS_750,
             line_bytes: 256,
             combine_lines: 64,
-            combine_page_sets: 4,
-            combine_page_ways: 3,
             read_lines: 64,
-            read_page_sets: 7,
-            read_page_ways: 4,
-            page_idle: 64,
             read_ahead: 3,
             // Twelve lines: enough to hide a translation miss at full speed.
             read_queue: 48,
@@ -197,8 +178,7 @@ impl XpointParams {
             beat: Ps::from_ns(3),
             buffer_read: Ps::from_ns(80),
             media_read: Ps::from_ns(126),
-            media_read_slot: Ps::from_ns(39),
-            media_write_slot: Ps::from_ns(73),
+            media_slot: Ps::from_ns(39),
             media_write_interval: Ps::from_ns(112),
             write_response: Ps::from_ns(90),
             translation_entries: 4096,
@@ -260,11 +240,7 @@ impl XpointParams {
         }
         for (field, n) in [
             ("combine_lines", self.combine_lines),
-            ("combine_page_sets", self.combine_page_sets),
-            ("combine_page_ways", self.combine_page_ways),
             ("read_lines", self.read_lines),
-            ("read_page_sets", self.read_page_sets),
-            ("read_page_ways", self.read_page_ways),
             ("read_queue", self.read_queue),
             ("write_queue", self.write_queue),
         ] {
@@ -298,17 +274,9 @@ impl XpointParams {
                 "a power of two, at least a line",
             );
         }
-        if self.media_write_interval < self.media_write_slot {
-            return fail(
-                "media_write_interval",
-                self.media_write_interval.to_string(),
-                "at least media_write_slot",
-            );
-        }
         for (field, t) in [
             ("beat", self.beat),
-            ("media_read_slot", self.media_read_slot),
-            ("media_write_slot", self.media_write_slot),
+            ("media_slot", self.media_slot),
             ("write_response", self.write_response),
         ] {
             if t == Ps::ZERO {
@@ -321,8 +289,7 @@ impl XpointParams {
             ("beat", self.beat),
             ("buffer_read", self.buffer_read),
             ("media_read", self.media_read),
-            ("media_read_slot", self.media_read_slot),
-            ("media_write_slot", self.media_write_slot),
+            ("media_slot", self.media_slot),
             ("media_write_interval", self.media_write_interval),
             ("write_response", self.write_response),
             ("translation_miss", self.translation_miss),
@@ -330,6 +297,13 @@ impl XpointParams {
             if t > Ps::from_ns(1_000_000_000) {
                 return fail(field, t.to_string(), "at most 1 s");
             }
+        }
+        if self.media_write_interval.0 < 2 * self.media_slot.0 {
+            return fail(
+                "media_write_interval",
+                self.media_write_interval.to_string(),
+                "at least twice media_slot: an incomplete line is read and written",
+            );
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use crate::wear::SavedWear;
 const MOST_QUEUED: usize = 256;
 
 /// Version of the format written.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// The complete state of an [`Xpoint`]; see there for the meaning of the fields.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -30,9 +30,7 @@ pub struct Saved {
     combine_free: Ps,
     queue: Vec<Queued>,
     combine: buffers::SavedCombine,
-    combine_pages: lines::SavedPages,
     lines: lines::SavedLines,
-    read_pages: lines::SavedPages,
     translations: Vec<(u64, Vec<u64>)>,
     reads: Vec<Ps>,
     start_gap: Option<SavedGap>,
@@ -66,9 +64,7 @@ impl Xpoint {
             combine_free: self.combine_free,
             queue: self.queue.iter().copied().collect(),
             combine: self.combine.save(),
-            combine_pages: self.combine_pages.save(),
             lines: self.lines.save(),
-            read_pages: self.read_pages.save(),
             translations: self.translations.save(),
             reads: self.reads.save(),
             start_gap: self.start_gap.as_ref().map(StartGap::save),
@@ -104,13 +100,6 @@ impl Xpoint {
         new.combine.load(s.combine, lines)?;
         new.lines.load(s.lines, lines)?;
         let pages = p.capacity.div_ceil(p.translation_bytes);
-        let shift = new.page_shift;
-        new.combine_pages.load(s.combine_pages, pages)?;
-        new.read_pages.load(s.read_pages, pages)?;
-        let entries = &mut new.combine_pages;
-        new.combine.count(|line| entries.count(line >> shift))?;
-        let entries = &mut new.read_pages;
-        new.lines.count(|line| entries.count(line >> shift))?;
         new.translations.load(s.translations, pages)?;
         new.reads = Window::load(p.read_queue as usize, s.reads)?;
         match (&mut new.start_gap, s.start_gap) {
@@ -141,7 +130,6 @@ impl Xpoint {
             moves,
             migrations,
             read_aheads,
-            pages_displaced,
             translation_hits,
             translation_misses,
         } = s.counters;
@@ -158,7 +146,6 @@ impl Xpoint {
             moves,
             migrations,
             read_aheads,
-            pages_displaced,
             translation_hits,
             translation_misses,
         ])?;

@@ -88,6 +88,177 @@ fn complete_lines_leave_at_the_write_interval() {
     assert_eq!(d.counters().writes_merged, 24);
 }
 
+/// Writes that fill `lines` lines from one on, at `at`; `sectors` of each.
+fn fill(d: &mut Xpoint, at: Ps, first: u64, lines: u64, sectors: u64) -> Ps {
+    let mut t = at;
+    for line in first..first + lines {
+        for k in 0..sectors {
+            while let Submit::Busy(u) = d.submit(t, req(0, Write, line * 256 + k * 64)).unwrap() {
+                t = u;
+            }
+        }
+    }
+    t
+}
+
+/// A parameter set without levelling, whose translations are always cached.
+fn plain() -> XpointParams {
+    XpointParams {
+        start_gap: None,
+        migration: None,
+        translation_miss: Ps::ZERO,
+        ..XpointParams::optane_gen1()
+    }
+}
+
+#[test]
+fn reads_wait_for_the_slots_of_writes() {
+    let p = plain();
+    let hit = p.beat + p.buffer_read + p.path;
+    // Of a complete line one slot, of an incomplete one two.
+    for (sectors, slots) in [(4, 1), (3, 2)] {
+        let turn = |d: &mut Xpoint| {
+            if sectors == 4 {
+                fill(d, Ps::ZERO, 0, 1, 4);
+                Ps(p.beat.0 * 4)
+            } else {
+                // The last of so many lines needs room.
+                let all = u64::from(p.combine_lines) + 1;
+                fill(d, Ps::ZERO, 0, all - 1, 3);
+                let at = Ps::from_ns(5000);
+                fill(d, at, all, 1, 1);
+                at + p.beat
+            }
+        };
+        let mut d = Xpoint::new(p.clone()).unwrap();
+        let turn = turn(&mut d);
+        let busy = Ps(slots * p.media_slot.0);
+        // A read that is sent as soon as the write has begun, and as late as it waits at all.
+        for (after, waits) in [
+            (p.beat + Ps(1), busy - p.beat - Ps(1)),
+            (busy - Ps(1), Ps(1)),
+            (busy, Ps::ZERO),
+        ] {
+            let mut d = d.clone();
+            let at = turn + after;
+            let r = d.submit(at - p.beat, req(9, Read, 1 << 30)).unwrap();
+            assert_eq!(r, Submit::Accepted);
+            let mut done = Vec::new();
+            d.drain(&mut done);
+            let end = done.iter().find(|c| c.id == 9).unwrap().done_at;
+            assert_eq!(
+                end,
+                at - p.beat + hit + p.media_read + waits,
+                "{sectors} {after}"
+            );
+        }
+    }
+}
+
+#[test]
+fn writes_take_their_turns_however_many_reads_wait() {
+    let p = plain();
+    let mut d = Xpoint::new(p.clone()).unwrap();
+    for i in 0..u64::from(p.read_queue) {
+        let r = req(i, Read, (1 << 30) + i * 256);
+        assert_eq!(d.submit(Ps::ZERO, r).unwrap(), Submit::Accepted);
+    }
+    let t = fill(&mut d, Ps::ZERO, 0, 2, 4);
+    assert_eq!(t, Ps::ZERO);
+    // The second of the two lines is complete after all requests have passed the channel.
+    let channel = Ps(p.beat.0 * (u64::from(p.read_queue) + 4));
+    let second = channel + p.media_write_interval;
+    for (at, written) in [
+        (channel, 0),
+        (channel + Ps(1), 1),
+        (second, 1),
+        (second + Ps(1), 2),
+    ] {
+        d.advance_to(at).unwrap();
+        assert_eq!(d.counters().media_writes, written, "{at}");
+    }
+}
+
+/// As long as there is room only complete lines leave; then one of the older half, complete or not.
+#[test]
+fn lines_of_the_older_half_make_room() {
+    let p = plain();
+    let lines = u64::from(p.combine_lines);
+    let mut made_room = std::collections::BTreeSet::new();
+    for seed in 0..200 {
+        let mut d = Xpoint::new(XpointParams { seed, ..p.clone() }).unwrap();
+        // The last one of the older half is complete, and comes while the medium is not free.
+        fill(&mut d, Ps::ZERO, 1000, 1, 4);
+        let t = Ps(p.beat.0 * 4 + 1);
+        fill(&mut d, t, 0, lines, 1);
+        d.advance_to(Ps::from_ns(10_000)).unwrap();
+        assert_eq!(
+            (d.counters().media_writes, d.counters().media_fills),
+            (1, 0)
+        );
+        fill(&mut d, Ps::from_ns(10_000), 500, 1, 1);
+        d.advance_to(Ps::from_ns(20_000)).unwrap();
+        assert_eq!(
+            (d.counters().media_writes, d.counters().media_fills),
+            (2, 1)
+        );
+        let gone = (0..lines).filter(|l| !d.combine.has(*l, 0xff));
+        made_room.extend(gone);
+        assert!(d.combine.has(500, 0xff));
+    }
+    assert!(made_room.iter().all(|l| *l < lines / 2), "{made_room:?}");
+    assert!(made_room.len() > 28, "{made_room:?}");
+}
+
+#[test]
+fn lines_read_are_replaced_likewise() {
+    let p = plain();
+    let lines = u64::from(p.read_lines);
+    let mut gone = std::collections::BTreeSet::new();
+    for seed in 0..200 {
+        let mut d = Xpoint::new(XpointParams { seed, ..p.clone() }).unwrap();
+        let mut at = Ps::ZERO;
+        for line in 0..=lines {
+            at += Ps::from_ns(1000);
+            let r = req(line, Read, line * 1024);
+            assert_eq!(d.submit(at, r).unwrap(), Submit::Accepted);
+        }
+        let missing: Vec<u64> = (0..=lines)
+            .filter(|l| d.lines.find(l * 4).is_none())
+            .collect();
+        assert_eq!(missing.len(), 1);
+        gone.extend(missing);
+    }
+    assert!(gone.iter().all(|l| *l < lines / 2), "{gone:?}");
+    assert!(gone.len() > 28, "{gone:?}");
+}
+
+/// A write that completes a line behind incomplete ones that were there first: it leaves, they stay.
+#[test]
+fn flush_writes_what_is_left_at_the_interval() {
+    let p = plain();
+    let mut d = Xpoint::new(p.clone()).unwrap();
+    fill(&mut d, Ps::ZERO, 0, 5, 1);
+    fill(&mut d, Ps::ZERO, 5, 1, 4);
+    let at = Ps::from_ns(3000);
+    d.advance_to(at).unwrap();
+    assert_eq!(
+        (d.counters().media_writes, d.counters().media_fills),
+        (1, 0)
+    );
+    let end = d.flush(at).unwrap();
+    assert_eq!(
+        (d.counters().media_writes, d.counters().media_fills),
+        (6, 5)
+    );
+    let last = at + Ps(4 * p.media_write_interval.0) + Ps(2 * p.media_slot.0);
+    assert_eq!(end, last);
+    // Afterwards it goes on as always.
+    fill(&mut d, end, 0, 1, 1);
+    d.advance_to(end + Ps::from_ns(1000)).unwrap();
+    assert_eq!((d.counters().media_writes, d.next_event()), (6, None));
+}
+
 #[test]
 fn queues_fill_and_say_so() {
     let mut d = gen1();
@@ -208,8 +379,7 @@ fn bad_parameters_and_requests() {
     assert!(bad(|p| p.line_bytes = 96).contains("line_bytes = 96"));
     assert!(bad(|p| p.capacity += 1).contains("capacity"));
     assert!(bad(|p| p.combine_lines = 0).contains("combine_lines"));
-    assert!(bad(|p| p.read_page_sets = 0).contains("read_page_sets"));
-    assert!(bad(|p| p.combine_page_ways = 257).contains("combine_page_ways"));
+    assert!(bad(|p| p.read_lines = 257).contains("read_lines"));
     assert!(bad(|p| p.read_ahead = 5).contains("read_ahead = 5"));
     assert!(bad(|p| p.migration.as_mut().unwrap().block_bytes = 3000).contains("block_bytes"));
     assert!(bad(|p| p.migration.as_mut().unwrap().block_bytes = 128).contains("block_bytes"));
@@ -219,7 +389,7 @@ fn bad_parameters_and_requests() {
     assert!(bad(|p| p.read_queue = 257).contains("read_queue"));
     assert!(bad(|p| p.translation_entries = 12).contains("translation_entries"));
     assert!(bad(|p| p.translation_bytes = 128).contains("translation_bytes"));
-    assert!(bad(|p| p.media_write_interval = Ps(1)).contains("media_write_slot"));
+    assert!(bad(|p| p.media_write_interval = Ps(1)).contains("at least twice media_slot"));
     assert!(bad(|p| p.beat = Ps(0)).contains("beat"));
     assert!(bad(|p| p.path = Ps::MAX_TIME).contains("path"));
     assert!(bad(|p| p.wear.as_mut().unwrap().row_bytes = 3000).contains("row_bytes"));
@@ -246,6 +416,71 @@ fn covered_units() {
     assert_eq!(units(4, 8, Write), 0);
     assert_eq!(units(4, 8, Read), 0b11);
     assert_eq!(units(4, 14, Write), 0b10);
+}
+
+proptest! {
+    /// Both buffers do what plain lists do.
+    #[test]
+    fn buffers_are_lists(
+        ops in prop::collection::vec((0u64..40, 0u32..4, 0u8..8), 1..300),
+        size in 1usize..20,
+        seed: u64,
+    ) {
+        let mut combine = Combine::new(size, 256, seed);
+        let mut read = ReadLines::new(size, 256, seed);
+        let (mut written, mut lines) = (Vec::<(u64, u64)>::new(), Vec::<u64>::new());
+        let (mut made, mut drawn) = (0, 0);
+        for (line, sector, op) in ops {
+            let line = line << 32;
+            let mask = 0xff << (8 * sector);
+            let open = written.iter().position(|(l, m)| *l == line && *m != u64::from(u32::MAX));
+            prop_assert_eq!(combine.open(line), open);
+            let has = written.iter().any(|(l, m)| *l == line && m & mask == mask);
+            prop_assert_eq!(combine.has(line, mask), has);
+            prop_assert_eq!(combine.has_room(), written.len() < size);
+            let first = written.iter().position(|(_, m)| *m == u64::from(u32::MAX));
+            prop_assert_eq!(combine.complete_since().is_some(), first.is_some());
+            let taken = |i: usize, written: &mut Vec<(u64, u64)>| {
+                let (l, m) = written.remove(i);
+                (l, m == u64::from(u32::MAX))
+            };
+            match op {
+                0 => {
+                    let expected = first.map(|i| taken(i, &mut written));
+                    prop_assert_eq!(combine.take_complete(), expected);
+                }
+                1 => {
+                    let expected = (!written.is_empty()).then(|| taken(0, &mut written));
+                    prop_assert_eq!(combine.take_first(), expected);
+                }
+                _ => {
+                    if open.is_none() && written.len() == size {
+                        made += 1;
+                        let i = lines::older(seed ^ made, size).unwrap();
+                        prop_assert!(i < size.div_ceil(2));
+                        let expected = taken(i, &mut written);
+                        prop_assert_eq!(combine.make_room(), Some(expected));
+                    }
+                    let open = combine.open(line);
+                    combine.write(open, line, mask, Ps::ZERO);
+                    match open {
+                        Some(i) => written[i].1 |= mask,
+                        None => written.push((line, mask)),
+                    }
+                }
+            }
+            let found = read.find(line);
+            prop_assert_eq!(found.is_some(), lines.contains(&line));
+            if found.is_none() {
+                if lines.len() == size {
+                    drawn += 1;
+                    lines.remove(lines::older(seed ^ drawn, size).unwrap());
+                }
+                lines.push(line);
+                read.insert(line, Ps::ZERO, false);
+            }
+        }
+    }
 }
 
 proptest! {
@@ -346,7 +581,7 @@ fn parameters_change_while_it_runs() {
             "64",
             "is no parameter: read_queue, write_queue, path",
         ),
-        ("media_write_interval", "1 ns", "at least media_write_slot"),
+        ("media_write_interval", "1 ns", "at least twice media_slot"),
         ("path", "80", "80"),
     ] {
         let e = m.set_parameter(at, key, value).unwrap_err().to_string();
