@@ -400,3 +400,45 @@ fn a_request_that_is_refused_ends_the_batch() {
         nagori_memory_destroy(m);
     }
 }
+
+/// Requests anywhere in 64 bits are accepted if they are in one line of the memory, and refused
+/// otherwise; none becomes another one.
+#[test]
+fn requests_at_the_ends_of_memory_and_of_addresses() {
+    for name in [
+        "board",
+        "cxl",
+        "ddr4",
+        "dram-cache",
+        "hybrid",
+        "pcm-levelled",
+        "xpoint",
+        "xpoint-x6",
+    ] {
+        let m = create(name, &[]).unwrap();
+        // SAFETY: good pointers, destroyed once.
+        unsafe {
+            let (mut capacity, mut until, mut id) = (0u64, 0u64, 0u64);
+            assert_eq!(nagori_memory_capacity(m, &mut capacity), NAGORI_OK);
+            let near =
+                |at: u64| (0..130).flat_map(move |d| [at.wrapping_sub(d), at.wrapping_add(d)]);
+            let ends = [0, capacity, 1 << 63, u64::MAX].into_iter().flat_map(near);
+            for addr in ends.collect::<std::collections::BTreeSet<_>>() {
+                for bytes in [0, 1, 2, 63, 64, 65, 1 << 20, u32::MAX] {
+                    let inside = (1..=64).contains(&bytes)
+                        && addr % 64 + u64::from(bytes) <= 64
+                        && addr < capacity;
+                    let at = id * 1_000_000;
+                    let s = nagori_memory_submit(m, at, id, addr, NAGORI_READ, bytes, &mut until);
+                    let right = match inside {
+                        true => s == NAGORI_OK,
+                        false => s == NAGORI_ERROR_REQUEST,
+                    };
+                    assert!(right, "{name} {addr:#x} {bytes}: {s} {}", message(m));
+                    id += 1;
+                }
+            }
+            nagori_memory_destroy(m);
+        }
+    }
+}

@@ -155,12 +155,12 @@ pub fn convert<W: Write>(
         let time = clocking
             .time(&r, done.records)
             .ok_or_else(|| malformed("the time is too late for the format".into()))?;
-        let moved = Record {
+        let placed = lines::place(r, o.base, o.unaligned, &mut done.unaligned);
+        let access = Record {
             time,
-            ..lines::rebase(r, o.base).map_err(malformed)?
+            ..placed.map_err(malformed)?
         };
         done.records += 1;
-        let access = lines::align(moved, o.unaligned, &mut done.unaligned).map_err(malformed)?;
         if format.has_lengths() {
             done.written += 1;
             to.push(&access)?;

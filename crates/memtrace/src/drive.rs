@@ -296,7 +296,7 @@ impl<'s> Requests<'s> {
         else {
             return Ok(None);
         };
-        let mut r = Record {
+        let r = Record {
             addr,
             kind,
             bytes,
@@ -326,13 +326,8 @@ impl<'s> Requests<'s> {
         let wanted = wanted.map(Ps).filter(|&t| t <= Ps::MAX_TIME);
         let wanted =
             wanted.ok_or_else(|| malformed("the time is too late for the model".into()))?;
-        if options.base > 0 {
-            r = lines::rebase(r, options.base).map_err(malformed)?;
-        }
-        if lines::is_unaligned(&r) {
-            r = lines::align(r, options.unaligned, &mut self.unaligned).map_err(malformed)?;
-        }
-        Ok(Some((wanted, r)))
+        let placed = lines::place(r, options.base, options.unaligned, &mut self.unaligned);
+        Ok(Some((wanted, placed.map_err(malformed)?)))
     }
 
     /// The requests of an access, one in each line that it touches.

@@ -42,6 +42,16 @@ pub enum Error {
         /// What the decompressor says.
         what: String,
     },
+    /// Something else follows compressed data.
+    #[error("{name}, after {place}: bytes that are no {compression} data follow the compressed data, which are whole: remove them, or make the file again")]
+    Trailing {
+        /// Name of the trace.
+        name: String,
+        /// The last complete part.
+        place: Place,
+        /// How the data are compressed.
+        compression: &'static str,
+    },
     /// The format cannot be recognised, or is not the requested one.
     #[error("{name}: {what}")]
     Format {

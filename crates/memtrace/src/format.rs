@@ -146,15 +146,29 @@ pub enum Compression {
 }
 
 impl Compression {
+    /// First bytes of a file, and of each of its members.
+    pub(crate) const fn magic(self) -> &'static [u8] {
+        match self {
+            Compression::None => &[],
+            Compression::Gzip => &[0x1f, 0x8b],
+            Compression::Zstd => &[0x28, 0xb5, 0x2f, 0xfd],
+        }
+    }
+
+    /// Name in messages.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Compression::None => "plain",
+            Compression::Gzip => "gzip",
+            Compression::Zstd => "zstd",
+        }
+    }
+
     /// Recognised by the first bytes of a file.
     pub fn detect(head: &[u8]) -> Compression {
-        if head.starts_with(&[0x1f, 0x8b]) {
-            Compression::Gzip
-        } else if head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
-            Compression::Zstd
-        } else {
-            Compression::None
-        }
+        let mut all = [Compression::Gzip, Compression::Zstd].into_iter();
+        let found = all.find(|c| head.starts_with(c.magic()));
+        found.unwrap_or(Compression::None)
     }
 
     /// Chosen by a file's name: `.gz`, `.zst`.

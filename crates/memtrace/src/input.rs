@@ -13,6 +13,7 @@ use crate::bus;
 use crate::error::{Error, Place};
 use crate::format::{first_line, Compression, Format};
 use crate::gem5;
+use crate::members::{is_trailing, Members};
 use crate::record::{Record, Source, Times};
 use crate::text::{self, Compose, Line};
 
@@ -90,10 +91,40 @@ pub struct Reader {
     block: Block,
     skip_other: bool,
     skipped: u64,
-    /// Whether a line of a text format has been an access.
+    /// Whether a line of a text format has had something on it, and whether one has been an access.
+    begun: bool,
     any: bool,
     compose: Option<Compose>,
     region: Option<String>,
+}
+
+/// What a file is that begins like none that can be read, and what to do about it.
+fn foreign(head: &[u8]) -> Option<String> {
+    const PACKED: [(&[u8], &str, &str); 6] = [
+        (b"\xfd7zXZ\0", "compressed with xz", "xz -dc"),
+        (b"BZh", "compressed with bzip2", "bzip2 -dc"),
+        (b"\x04\x22\x4d\x18", "compressed with LZ4", "lz4 -dc"),
+        (b"\x5d\x00\x00", "compressed with LZMA", "xz -dc"),
+        (b"PK\x03\x04", "a ZIP archive", "unzip -p"),
+        (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "7z e -so"),
+    ];
+    if let Some((_, is, command)) = PACKED.iter().find(|p| head.starts_with(p.0)) {
+        return Some(format!(
+            "the file is {is}; gzip and zstd are read, and standard input: `{command} FILE | nagori mem run --trace -`"
+        ));
+    }
+    if head.starts_with(b"\xef\xbb\xbf") {
+        return Some(
+            "the text begins with a byte order mark (BOM) of UTF-8; expected text without one (`tail -c +4 FILE`)".into(),
+        );
+    }
+    let marked = head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff");
+    let letter = |b: u8| b.is_ascii_graphic() || b.is_ascii_whitespace();
+    // Letters of ASCII in two bytes each.
+    let wide = matches!(head, [0, a, 0, b, ..] | [a, 0, b, 0, ..] if letter(*a) && letter(*b));
+    (marked || wide).then(|| {
+        "the text is UTF-16; expected ASCII or UTF-8 (`iconv -f UTF-16 -t ASCII FILE`)".into()
+    })
 }
 
 /// State of the binary format.
@@ -132,15 +163,10 @@ impl Reader {
         let compression = Compression::detect(head);
         let data: Box<dyn BufRead + Send> = match compression {
             Compression::None => Box::new(raw),
-            Compression::Gzip => Box::new(BufReader::with_capacity(
+            _ => Box::new(BufReader::with_capacity(
                 BUFFER,
-                flate2::bufread::MultiGzDecoder::new(raw),
+                Members::new(raw, compression),
             )),
-            Compression::Zstd => {
-                let decoder = zstd::stream::read::Decoder::with_buffer(raw)
-                    .map_err(|e| io_error(&name, e))?;
-                Box::new(BufReader::with_capacity(BUFFER, decoder))
-            }
         };
         let mut reader = Reader {
             name,
@@ -154,6 +180,7 @@ impl Reader {
             block: Block::default(),
             skip_other: options.skip_other,
             skipped: 0,
+            begun: false,
             any: false,
             compose: options.compose,
             region: options.region,
@@ -178,15 +205,30 @@ impl Reader {
         let place = self.place();
         let mut data = std::mem::replace(&mut self.data, Box::new(io::empty()));
         let limit = HEAD as u64;
-        (&mut data)
-            .take(limit)
-            .read_to_end(&mut head)
-            .map_err(|e| self.failure(e, place))?;
+        let mut more = |head: &mut Vec<u8>| {
+            let room = limit - head.len() as u64;
+            (&mut data).take(room).read_to_end(head)
+        };
+        more(&mut head).map_err(|e| self.failure(e, place))?;
         if head.is_empty() {
             return Err(self.format_error("the trace is empty".into()));
         }
-        if head.len() < HEAD && head.trim_ascii().is_empty() {
-            return Err(self.format_error(BLANK.into()));
+        if let Some(what) = foreign(&head) {
+            return Err(self.format_error(what));
+        }
+        // The format is that of the first record, however many blank lines there are before it.
+        loop {
+            let is_blank = |b: &&u8| b.is_ascii_whitespace();
+            let blank = head.iter().take_while(is_blank).count();
+            if blank == 0 {
+                break;
+            }
+            let lines = head.drain(..blank).filter(|&b| b == b'\n').count();
+            self.count += lines as u64;
+            more(&mut head).map_err(|e| self.failure(e, Place::Line(self.count)))?;
+            if head.is_empty() {
+                return Err(self.format_error(BLANK.into()));
+            }
         }
         self.format = match (asked, Format::detect(&head)) {
             (None, None) => {
@@ -270,6 +312,11 @@ impl Reader {
         let name = self.name.clone();
         let system = self.position.0.failed.load(Ordering::Relaxed);
         match (e.kind(), self.compression) {
+            _ if is_trailing(&e) => Error::Trailing {
+                name,
+                place,
+                compression: self.compression.name(),
+            },
             (io::ErrorKind::UnexpectedEof, _) => Error::Truncated { name, place },
             (_, c) if system || c == Compression::None => Error::Io { name, source: e },
             _ => Error::Damaged {
@@ -352,7 +399,8 @@ impl Reader {
             if self.buffer.trim_ascii().is_empty() {
                 continue;
             }
-            if self.count == 1
+            let first = !std::mem::replace(&mut self.begun, true);
+            if first
                 && self.format == Format::Nvmain
                 && text::is_nvmain_version(self.buffer.trim_ascii())
             {

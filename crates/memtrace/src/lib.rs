@@ -24,6 +24,7 @@ pub mod gen;
 pub mod input;
 pub mod lines;
 pub mod measure;
+mod members;
 pub mod output;
 pub mod random;
 pub mod record;

@@ -57,7 +57,7 @@ pub fn is_unaligned(r: &Record) -> bool {
 }
 
 /// Subtracts a base from the address of an access. The error says what is wrong with it.
-pub fn rebase(r: Record, base: u64) -> Result<Record, String> {
+fn rebase(r: Record, base: u64) -> Result<Record, String> {
     match r.addr.checked_sub(base) {
         Some(addr) => Ok(Record { addr, ..r }),
         None => Err(format!(
@@ -67,9 +67,43 @@ pub fn rebase(r: Record, base: u64) -> Result<Record, String> {
     }
 }
 
+/// An access of a trace as its requests are to be made: `base` is subtracted from its address, and
+/// the rule applied if it crosses the end of a line, which `count` counts. The error says what is
+/// wrong with the access.
+#[inline]
+pub fn place(r: Record, base: u64, rule: Unaligned, count: &mut u64) -> Result<Record, String> {
+    let moved = match base {
+        0 => r,
+        _ => rebase(r, base)?,
+    };
+    let placed = match is_unaligned(&moved) {
+        false => moved,
+        true => align(moved, rule, count)?,
+    };
+    // Whether the access ends within 64-bit addresses is a matter of its address in the trace.
+    match (placed.addr + base).checked_add(u64::from(placed.bytes.saturating_sub(1))) {
+        Some(_) => Ok(placed),
+        None => Err(beyond_the_end(r)),
+    }
+}
+
+#[cold]
+fn beyond_the_end(r: Record) -> String {
+    let remedy = match is_unaligned(&r) && r.bytes <= LINE {
+        true => "; --unaligned truncate drops the low bits of its address",
+        false => "",
+    };
+    format!(
+        "the access of {} bytes at {:#x} reaches beyond the last address, {:#x}{remedy}",
+        r.bytes,
+        r.addr,
+        u64::MAX
+    )
+}
+
 /// Applies the rule to an access, and counts those to which it applies. The error says what is
 /// wrong with the access.
-pub fn align(r: Record, rule: Unaligned, count: &mut u64) -> Result<Record, String> {
+fn align(r: Record, rule: Unaligned, count: &mut u64) -> Result<Record, String> {
     if !is_unaligned(&r) {
         return Ok(r);
     }
@@ -88,7 +122,8 @@ pub fn align(r: Record, rule: Unaligned, count: &mut u64) -> Result<Record, Stri
     }
 }
 
-/// The parts of an access, one in each line that it touches.
+/// The parts of an access, one in each line that it touches. Addresses are modulo 2^64; [`place`]
+/// refuses accesses for which that matters.
 #[inline]
 pub fn pieces(r: Record) -> impl Iterator<Item = Record> {
     let mut addr = r.addr;
@@ -100,7 +135,7 @@ pub fn pieces(r: Record) -> impl Iterator<Item = Record> {
         let bytes = left.min(LINE - (addr % u64::from(LINE)) as u32);
         let piece = Record { addr, bytes, ..r };
         left -= bytes;
-        addr = addr.saturating_add(bytes.into());
+        addr = addr.wrapping_add(bytes.into());
         Some(piece)
     })
 }
@@ -155,16 +190,89 @@ mod tests {
         assert_eq!(n, 3);
     }
 
+    #[test]
+    fn accesses_beyond_the_last_address_are_refused() {
+        let mut n = 0;
+        let last = u64::MAX;
+        for (addr, bytes, base, rule, fits) in [
+            (last, 1, 0, Unaligned::Split, true),
+            (last - 63, 64, 0, Unaligned::Split, true),
+            (last - 127, 128, 0, Unaligned::Refuse, true),
+            (last, 64, 0, Unaligned::Truncate, true),
+            (last, 64, 0, Unaligned::Split, false),
+            (last - 1, 1 << 20, 0, Unaligned::Split, false),
+            (last - 1, 1 << 20, 0, Unaligned::Truncate, false),
+            (last - 63, 65, 0, Unaligned::Refuse, false),
+            // A base moves no access into the 64-bit addresses.
+            (last - 9, 11, 0x1000, Unaligned::Split, false),
+            (last - 9, 10, 0x1000, Unaligned::Split, true),
+        ] {
+            let placed = place(access(addr, bytes), base, rule, &mut n);
+            assert_eq!(placed.is_ok(), fits, "{addr:#x} {bytes} {rule}: {placed:?}");
+        }
+        let told = place(access(last, 64), 0, Unaligned::Split, &mut n).unwrap_err();
+        let right = "64 bytes at 0xffffffffffffffff reaches beyond the last address";
+        assert!(
+            told.contains(right) && told.contains("--unaligned truncate"),
+            "{told}"
+        );
+        let told = place(access(last - 1, 4096), 0, Unaligned::Split, &mut n).unwrap_err();
+        assert!(!told.contains("truncate"), "{told}");
+    }
+
+    /// Addresses anywhere, and often near an end of the range.
+    fn anywhere() -> impl Strategy<Value = u64> {
+        prop_oneof![
+            any::<u64>(),
+            0..5000u64,
+            (0..5000u64).prop_map(|back| u64::MAX - back)
+        ]
+    }
+
+    fn any_rule() -> impl Strategy<Value = Unaligned> {
+        prop::sample::select(Unaligned::ALL.to_vec())
+    }
+
     proptest! {
         #[test]
-        fn pieces_are_the_access_and_each_is_in_one_line(addr in 0u64..1 << 40, bytes in 1u32..2000) {
+        fn pieces_are_the_access_and_each_is_in_one_line(addr in anywhere(), bytes in 1u32..2000) {
             let all: Vec<_> = pieces(access(addr, bytes)).collect();
             prop_assert_eq!(all.iter().map(|p| p.bytes).sum::<u32>(), bytes);
+            prop_assert!(all.len() as u32 <= bytes.div_ceil(LINE) + 1);
             let mut at = addr;
             for p in all {
                 prop_assert_eq!(p.addr, at);
-                prop_assert_eq!(p.addr / 64, (p.addr + u64::from(p.bytes) - 1) / 64);
-                at += u64::from(p.bytes);
+                prop_assert!(p.bytes >= 1 && p.addr % 64 + u64::from(p.bytes) <= 64);
+                at = at.wrapping_add(u64::from(p.bytes));
+            }
+        }
+
+        #[test]
+        fn placed_accesses_are_those_of_the_trace(
+            addr in anywhere(),
+            bytes in 1u32..5000,
+            base in prop_oneof![Just(0), anywhere()],
+            rule in any_rule(),
+        ) {
+            let mut count = 0;
+            let placed = place(access(addr, bytes), base, rule, &mut count);
+            // The same in 128 bits, where nothing overflows.
+            let wide = i128::from(addr) - i128::from(base);
+            let crosses = wide.rem_euclid(64) != 0 && wide.rem_euclid(64) + i128::from(bytes) > 64;
+            let first = match rule {
+                Unaligned::Truncate if crosses => wide - wide.rem_euclid(64),
+                _ => wide,
+            };
+            let fits = wide >= 0
+                && first + i128::from(base) + i128::from(bytes) <= 1 << 64
+                && !(crosses && rule == Unaligned::Refuse);
+            prop_assert_eq!(placed.is_ok(), fits, "{:?}", placed);
+            if let Ok(p) = placed {
+                prop_assert_eq!((i128::from(p.addr), p.bytes), (first, bytes));
+                prop_assert_eq!(count, u64::from(crosses));
+                let pieces: Vec<_> = pieces(p).collect();
+                let last = pieces.last().unwrap();
+                prop_assert!(last.addr >= p.addr, "it goes round: {:?}", pieces);
             }
         }
     }

@@ -160,3 +160,61 @@ fn bases_limits_and_gaps() {
         .collect();
     assert_eq!(at, [0, 10, 20]);
 }
+
+/// The form of an access at the last address in a format of lines, and the line in which it stands.
+fn at_the_last_address(format: Format) -> Option<(&'static str, usize)> {
+    match format {
+        Format::Ramulator => Some(("LD 0\n\nST 0xffffffffffffffff\n", 3)),
+        Format::Dramsim3 => Some(("0x0 READ 0\n0xffffffffffffffff WRITE 1\n", 2)),
+        Format::Nvmain => Some(("NVMV0\n0 R 0x0\n1 W 0xffffffffffffffff\n", 3)),
+        Format::Gem5Text => Some(("r,0,64,0\nw,18446744073709551614,1048576,1\n", 2)),
+        Format::Bus => Some((
+            "0 h0 0x0 load r 0x0 nvmm -\n1 h0 0x0 evict w 0xffffffffffffffff nvmm -\n",
+            2,
+        )),
+        // Vectors name places of the memory; the binary formats are the tests' below.
+        Format::RamulatorVector | Format::Gem5 | Format::Nagori => None,
+    }
+}
+
+#[test]
+fn accesses_beyond_the_last_address_are_told_with_their_place() {
+    let beyond = "reaches beyond the last address, 0xffffffffffffffff";
+    let split = Options::default();
+    let refused = |mut source: Reader, to: Format, place: &str| {
+        let o = Options {
+            cycle: match (source.times(), to) {
+                (Times::Cycles, Format::Gem5 | Format::Gem5Text | Format::Bus)
+                | (Times::Ticks(_), Format::Dramsim3 | Format::Nvmain) => Some(Ps(1)),
+                _ => None,
+            },
+            ..split
+        };
+        let e = written(&mut source, to, &o).unwrap_err().to_string();
+        assert!(e.contains(place) && e.contains(beyond), "{to}: {e}");
+    };
+    for from in Format::ALL {
+        let Some((text, line)) = at_the_last_address(from) else {
+            continue;
+        };
+        for to in Format::ALL {
+            let source = reader(text.as_bytes().to_vec(), from);
+            refused(source, to, &format!("t, line {line}: "));
+        }
+    }
+    let records = [0, u64::MAX - 62].map(|addr| Record {
+        addr,
+        kind: Kind::Read,
+        bytes: 64,
+        time: 0,
+    });
+    for from in [Format::Gem5, Format::Nagori] {
+        let mut to =
+            Writer::new("o".into(), Vec::new(), from, Compression::None, Times::None).unwrap();
+        records.iter().for_each(|r| to.push(r).unwrap());
+        let data = to.finish().unwrap();
+        for to in Format::ALL {
+            refused(reader(data.clone(), from), to, "t, record 2: ");
+        }
+    }
+}

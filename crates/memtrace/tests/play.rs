@@ -369,6 +369,34 @@ fn addresses_base_wrap_and_limit() {
 }
 
 #[test]
+fn accesses_beyond_the_last_address_are_refused_also_if_addresses_wrap() {
+    let mut records = trace(2, 0);
+    for wrap in [false, true] {
+        let o = Options {
+            wrap,
+            ..Options::new(Mode::Saturated { per_clock: 1 })
+        };
+        for (addr, bytes) in [(u64::MAX, 64), (u64::MAX - 1, 1 << 20)] {
+            (records[1].addr, records[1].bytes) = (addr, bytes);
+            let mut m = Pipe::new(100, 8);
+            let e = play(&mut m, &records, o).unwrap_err().to_string();
+            assert!(e.starts_with("trace, record 2: the access of"), "{e}");
+            assert!(e.contains("beyond the last address"), "{e}");
+            assert_eq!(m.log.len(), 1);
+        }
+    }
+    // The last line is one.
+    (records[1].addr, records[1].bytes) = (u64::MAX - 63, 64);
+    let mut m = Pipe::new(100, 8);
+    let wrap = Options {
+        wrap: true,
+        ..Options::new(Mode::Saturated { per_clock: 1 })
+    };
+    assert_eq!(play(&mut m, &records, wrap).unwrap().requests, 2);
+    assert_eq!(m.log[1].2.addr, (1 << 20) - 64);
+}
+
+#[test]
 fn impossible_options_and_interruptions() {
     for (mode, what) in [
         (Mode::Saturated { per_clock: 0 }, "0 requests a clock"),

@@ -42,7 +42,7 @@ struct Run {
     to: u32,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mix {
     field: usize,
     with: usize,
@@ -122,12 +122,17 @@ impl Decoder {
                     "xor of channel with column would part a 64-byte line: use the row".to_owned(),
                 ));
             }
-            mixes.push(Mix {
+            let mix = Mix {
                 field,
                 with,
                 from: x.from_bit,
                 mask: (1 << bits[field]) - 1,
-            });
+            };
+            // Two equal ones undo each other, so only few remain, however many are given.
+            match mixes.iter().position(|m| *m == mix) {
+                Some(i) => drop(mixes.remove(i)),
+                None => mixes.push(mix),
+            }
         }
         Ok(Decoder {
             low: std::array::from_fn(|f| {
@@ -256,6 +261,19 @@ mod tests {
         assert_eq!(all.len(), 1 << 14);
         assert_eq!(d.decode(5 << 17).bank, 5);
         assert_eq!(d.decode(4 << 7).channel, 1);
+    }
+
+    #[test]
+    fn equal_xors_undo_each_other() {
+        let twice =
+            |n| decoder("row bank column channel", &[("bank", "row", 3)].repeat(n)).unwrap();
+        let plain = decoder("row bank column channel", &[]).unwrap();
+        for (n, is) in [(1, 1), (2, 0), (1001, 1), (100_000, 0)] {
+            let d = twice(n);
+            assert_eq!(d.mixes.len(), is, "{n}");
+            let like = if is == 1 { &twice(1) } else { &plain };
+            (0..1u64 << 12).for_each(|i| assert_eq!(d.decode(i << 15), like.decode(i << 15)));
+        }
     }
 
     #[test]

@@ -209,13 +209,13 @@ pub const MAX_QUEUE: u32 = 4096;
 pub const MAX_BANK_QUEUE: u32 = 64;
 
 impl ControllerParams {
-    /// A plain open-page FR-FCFS controller.
+    /// A plain open-page FR-FCFS controller; consecutive bursts go to different bank groups.
     pub fn frfcfs() -> ControllerParams {
         ControllerParams {
             region: "dram".to_owned(),
             channels: 1,
             mapping: Mapping {
-                order: "row bank bank_group rank column channel".to_owned(),
+                order: "row bank rank column bank_group channel".to_owned(),
                 xor: Vec::new(),
             },
             scheduler: Scheduler::General,
@@ -276,6 +276,10 @@ impl ControllerParams {
             keep_rows: false,
             refresh_blocks: Blocks::Channel,
             back_delay: 1,
+            mapping: Mapping {
+                order: "row bank bank_group rank column channel".to_owned(),
+                xor: Vec::new(),
+            },
             ..ControllerParams::frfcfs()
         }
     }
