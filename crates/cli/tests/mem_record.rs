@@ -153,7 +153,7 @@ asm(".globl _start\n"
     /* Two lines by one load, none by a store that does not happen, one by an atomic operation. */
     "  movdqu 56(%rdi), %xmm0\n"
     "  lock cmpxchg %rax, 256(%rdi)\n"
-    /* Each repetition is an instruction: 2 + 24, three lines read, three written. */
+    /* Each repetition is an instruction, and so is the end: 3 + 25, three lines read, three written. */
     "  lea 4096(%rdi), %rsi\n"
     "  mov $24, %ecx\n"
     "  add $8192, %rdi\n"
@@ -187,7 +187,7 @@ fn every_instruction_and_every_line_is_recorded() {
         &[program.to_str().unwrap()],
         &dir.path().join("r.json"),
     );
-    assert_eq!(r["instructions"], 2 + 3000 + 2 + 3 + 24 + 3);
+    assert_eq!(r["instructions"], 2 + 3000 + 2 + 3 + 25 + 3);
     let text = std::fs::read_to_string(&trace).unwrap();
     let code = 2;
     assert_eq!(text.lines().count(), 1000 + 2 + 1 + 6 + code, "{text}");
@@ -212,7 +212,7 @@ static void *touch(void *from)
 static void on_signal(int number)
 {
     touch(0);
-    touch(words);
+    touch((void *)words);
     _exit(3);
 }
 int main(int argc, char **argv)
@@ -248,7 +248,7 @@ int main(int argc, char **argv)
         signal(SIGSEGV, on_signal);
         *(volatile int *)8 = 0;
         return 1;
-    default: /* crash */
+    default: /* signal */
         touch(0);
         touch((void *)words);
         *(volatile int *)8 = 0;
@@ -273,7 +273,7 @@ fn threads_children_and_signals_are_as_documented() {
         ("exec", 3, LINES),
         ("close", 3, LINES),
         ("handler", 3, LINES),
-        ("crash", 128 + 11, LINES),
+        ("signal", 128 + 11, LINES),
     ] {
         let report = dir.path().join(format!("{act}.json"));
         let r = record_to(code, &to, &[program, act], &report);

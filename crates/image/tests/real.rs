@@ -68,6 +68,25 @@ fn build_and_find_again() {
     assert_eq!(again, image);
 }
 
+/// Debian sid's kernel, which is divided: image, modules and their list are in three packages.
+#[test]
+#[ignore = "downloads 150 MB, and sid changes"]
+fn a_kernel_in_several_packages() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = Options::from_env().unwrap();
+    options.cache_dir = dir.path().into();
+    options.suite = "sid".into();
+    let image = build(&options, &mut |p| eprintln!("{p}")).unwrap();
+    let kernel = fs::read(&image.kernel).unwrap();
+    assert_eq!(&kernel[0x38..0x3c], b"RSC\x05");
+    let m = &image.manifest;
+    let binary = format!("linux-binary-{}", m.kernel_release);
+    assert!(m.packages.iter().any(|p| p.name == binary), "{binary}");
+    for module in ["virtio_blk", "ext4", "nd_pmem"] {
+        assert!(m.modules.iter().any(|n| n == module), "{:?}", m.modules);
+    }
+}
+
 #[test]
 fn another_set_of_modules_is_another_image() {
     let Some((options, image)) = image() else {

@@ -23,6 +23,8 @@ const END_OF_INPUT: u8 = 4;
 const END_INTERVAL: Ps = Ps(1_000_000_000_000);
 /// Guest time without output after which a guest gets input that waits for a prompt.
 const SILENCE: Ps = Ps(60_000_000_000_000);
+/// Guest time without output after which a prompt counts though some hart is busy.
+const PAUSE: Ps = Ps(1_000_000_000_000);
 /// Bytes of the last line of output that are kept.
 const TAIL: usize = 256;
 /// Typed bytes that are kept for a guest that does not listen yet; further ones are left in the
@@ -123,7 +125,7 @@ impl<'a, O: Observer> Terminal<'a, O> {
         self.tail.drain(..self.tail.len().saturating_sub(TAIL));
     }
 
-    /// The guest waits, until a time at the latest, and listens: what it gets of the input that waits for a prompt.
+    /// The guest waits, until a time at the earliest, and listens: what it gets of the input that waits for a prompt.
     fn answer(&mut self, now: Ps, until: Ps) -> Vec<u8> {
         match Prompt::of(&self.tail) {
             Some(Prompt::Login) => {
@@ -223,17 +225,22 @@ impl<O: Observer> Service<O> for Terminal<'_, O> {
                 wishes.end(end);
             }
         }
-        if let Stop::Idle(until) = stop {
-            let asked = self.held && !self.typed.is_empty();
-            if asked && unread(machine) == 0 && listens(machine) {
-                let line = self.answer(machine.now(), until);
+        let now = machine.now();
+        let waits = match stop {
+            Stop::Idle(until) => Some(until),
+            // Something else is running besides.
+            Stop::Slice if now.saturating_sub(self.heard) >= PAUSE => Some(now),
+            _ => None,
+        };
+        if let Some(until) = waits.filter(|_| self.held && !self.typed.is_empty()) {
+            if unread(machine) == 0 && listens(machine) {
+                let line = self.answer(now, until);
                 machine.console_input(&line);
                 self.told = !line.is_empty();
             }
         }
         let idle = matches!(stop, Stop::Idle(_)) && !self.told;
         if idle && self.typed.is_empty() && self.ends_input() && unread(machine) == 0 {
-            let now = machine.now();
             let sent = self.end_sent;
             let due = sent.is_none_or(|t| now.saturating_sub(t) >= END_INTERVAL);
             if due && listens(machine) && self.tells_end() {
