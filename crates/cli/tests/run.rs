@@ -12,6 +12,7 @@ use predicates::prelude::*;
 use predicates::str::contains;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// All waiting of a profile, in nanoseconds.
