@@ -22,8 +22,7 @@ enum {
     MAX_FREE = 1 << 15,   // ranges on the free list
     KEPT_CHUNKS = 4,      // free ones at the end are kept for the next request
     MPOL_BIND_MODE = 2,   // of <linux/mempolicy.h>
-    // Free on the node when a chunk is added: the chunk, those before it that are not touched yet, and what
-    // the kernel itself keeps.
+    // Free on the node beside the chunks that are added: for chunks that are not touched yet, and for the kernel.
     NODE_RESERVE_KIB = 16 << 10,
 };
 
@@ -231,29 +230,28 @@ static bool ours(uint64_t chunk)
     return false;
 }
 
-// Maps a chunk of the device at chunk `index` of the range.
-static bool map_chunk(int fd, uint64_t chunk, size_t index)
+// Maps chunks of the device, or of the node, at chunk `index` of the range.
+static bool map_chunks(int fd, uint64_t chunk, size_t index, size_t count)
 {
     void *at = (void *)(nvmm_range.base + index * NVMM_CHUNK);
+    size_t bytes = count * NVMM_CHUNK;
     if (fd < 0) {
-        void *p = mmap(at, NVMM_CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
-                       -1, 0);
+        void *p = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
         unsigned long mask = 1ul << pool.node;
         // The kernel takes one bit less than it is told.
-        if (p == MAP_FAILED ||
-            syscall(SYS_mbind, at, (unsigned long)NVMM_CHUNK, MPOL_BIND_MODE, &mask, 65ul, 0) != 0)
+        if (p == MAP_FAILED || syscall(SYS_mbind, at, bytes, MPOL_BIND_MODE, &mask, 65ul, 0) != 0)
             nvmm_die("no memory can be bound to %s: %s", pool.name, strerror(errno));
         // Else the first block would have the kernel clear 2 MiB. A kernel without huge pages refuses.
-        madvise(at, NVMM_CHUNK, MADV_NOHUGEPAGE);
+        madvise(at, bytes, MADV_NOHUGEPAGE);
         return true;
     }
-    void *p = mmap(at, NVMM_CHUNK, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+    void *p = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
                    (off_t)(pool.offset + chunk * NVMM_CHUNK));
     return p != MAP_FAILED;
 }
 
-// Whether a node has a free chunk: the kernel would end processes that use what is not there.
-static bool node_has_room(void)
+// Whether a node has so many free chunks: the kernel would end processes that use what is not there.
+static bool node_has_room(size_t chunks)
 {
     char path[64], text[512] = "";
     snprintf(path, sizeof path, "/sys/devices/system/node/node%d/meminfo", pool.node);
@@ -263,14 +261,16 @@ static bool node_has_room(void)
     ssize_t n = read(f, text, sizeof text - 1);
     close(f);
     const char *at = n > 0 ? strstr(text, "MemFree:") : NULL;
-    return at == NULL || strtoull(at + strlen("MemFree:"), NULL, 10) >= NODE_RESERVE_KIB;
+    uint64_t wanted = NODE_RESERVE_KIB + chunks * (NVMM_CHUNK >> 10);
+    return at == NULL || strtoull(at + strlen("MemFree:"), NULL, 10) >= wanted;
 }
 
-// Enlarges the mapped part of the range by one chunk.
-static bool grow(void)
+// Enlarges the mapped part of the range: on a node by what is wanted, on a device by one chunk.
+static bool grow(size_t wanted)
 {
     size_t index = (nvmm_range.fresh - nvmm_range.base) / NVMM_CHUNK;
-    if (index >= MAX_CHUNKS || (pool.fd < 0 && !node_has_room()))
+    size_t count = pool.fd >= 0 ? 1 : (wanted + NVMM_CHUNK - 1) / NVMM_CHUNK;
+    if (count > MAX_CHUNKS - index || (pool.fd < 0 && !node_has_room(count)))
         return false;
     uint64_t chunk = index;
     if (pool.fd >= 0) {
@@ -286,12 +286,12 @@ static bool grow(void)
         }
         chunk = next++;
     }
-    if (!map_chunk(pool.fd, chunk, index))
+    if (!map_chunks(pool.fd, chunk, index, count))
         nvmm_die("chunk %llu of %s cannot be mapped: %s", (unsigned long long)chunk, pool.name,
                  strerror(errno));
     pool.behind[index] = (uint32_t)chunk;
-    nvmm_range.fresh += NVMM_CHUNK;
-    pool.counts.chunks++;
+    nvmm_range.fresh += count * NVMM_CHUNK;
+    pool.counts.chunks += count;
     if (pool.counts.chunks > pool.counts.peak)
         pool.counts.peak = pool.counts.chunks;
     return true;
@@ -334,10 +334,10 @@ static bool insert(uintptr_t start, uintptr_t end)
 }
 
 // Enlarges the range, and what is free at its end.
-static bool grow_free(void)
+static bool grow_free(size_t wanted)
 {
     uintptr_t start = nvmm_range.fresh;
-    return grow() && insert(start, nvmm_range.fresh);
+    return grow(wanted) && insert(start, nvmm_range.fresh);
 }
 
 // First fit.
@@ -371,23 +371,25 @@ static void *find(size_t size, size_t alignment)
 // Returns free chunks at the end of the range, except `keep` of them.
 static void trim(size_t keep)
 {
-    while (pool.free_count > 0 && nvmm_range.fresh > nvmm_range.base) {
-        struct range *last = &pool.free[pool.free_count - 1];
-        if (last->end != nvmm_range.fresh || last->end - last->start < (keep + 1) * (size_t)NVMM_CHUNK)
-            return;
-        void *at = (void *)(nvmm_range.fresh - NVMM_CHUNK);
-        // In place of the mapping, so that nobody else takes the address.
-        if (mmap(at, NVMM_CHUNK, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
-                 -1, 0) == MAP_FAILED)
-            return;
-        nvmm_range.fresh -= NVMM_CHUNK;
-        last->end -= NVMM_CHUNK;
-        if (last->end == last->start)
-            pool.free_count--;
-        pool.counts.chunks--;
-        if (pool.fd >= 0)
-            claim(pool.fd, pool.behind[(nvmm_range.fresh - nvmm_range.base) / NVMM_CHUNK], F_UNLCK);
-    }
+    struct range *last = pool.free_count == 0 ? NULL : &pool.free[pool.free_count - 1];
+    if (last == NULL || last->end != nvmm_range.fresh)
+        return;
+    size_t chunks = (last->end - last->start) / NVMM_CHUNK;
+    if (chunks <= keep)
+        return;
+    size_t count = chunks - keep, bytes = count * NVMM_CHUNK;
+    // In place of the mapping, so that nobody else takes the address.
+    if (mmap((void *)(nvmm_range.fresh - bytes), bytes, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+        return;
+    nvmm_range.fresh -= bytes;
+    last->end -= bytes;
+    if (last->end == last->start)
+        pool.free_count--;
+    pool.counts.chunks -= count;
+    size_t first = (nvmm_range.fresh - nvmm_range.base) / NVMM_CHUNK;
+    for (size_t i = 0; pool.fd >= 0 && i < count; i++)
+        claim(pool.fd, pool.behind[first + i], F_UNLCK);
 }
 
 void *nvmm_take(size_t size, size_t alignment)
@@ -395,8 +397,8 @@ void *nvmm_take(size_t size, size_t alignment)
     void *p;
     pthread_mutex_lock(&pool.lock);
     while ((p = find(size, alignment)) == NULL) {
-        // One chunk at a time: a large request grows the last free range until it fits.
-        if (size > pool.chunks * (uint64_t)NVMM_CHUNK || !grow_free())
+        // A large request grows the last free range until it fits.
+        if (size > pool.chunks * (uint64_t)NVMM_CHUNK || !grow_free(size))
             break;
     }
     if (p == NULL) {
@@ -432,7 +434,7 @@ bool nvmm_extend(void *end, size_t size)
         } else if ((here ? r->end : at) != nvmm_range.fresh) {
             break;
         }
-    } while (!done && grow_free());
+    } while (!done && grow_free(size));
     pthread_mutex_unlock(&pool.lock);
     return done;
 }
@@ -527,7 +529,7 @@ void nvmm_after_fork_child(void)
     if (pool.child_fd >= 0) {
         size_t mapped = (nvmm_range.fresh - nvmm_range.base) / NVMM_CHUNK;
         for (size_t i = 0; i < mapped; i++) {
-            if (!map_chunk(pool.child_fd, pool.child_behind[i], i))
+            if (!map_chunks(pool.child_fd, pool.child_behind[i], i, 1))
                 nvmm_die("fork: %s cannot be mapped: %s", pool.name, strerror(errno));
             pool.behind[i] = pool.child_behind[i];
         }

@@ -34,6 +34,7 @@ fn a_heap_on_nvmm_costs_what_a_heap_costs() {
     for program in [
         &["sqlite3", ":memory:", "select 1"][..],
         &["./probe", "lists", "30000"],
+        &["./probe", "touch", "4"],
         &["python3", "-S", "-c", python],
     ] {
         let (without, _) = cost(&p, "dram", program);

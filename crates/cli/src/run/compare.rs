@@ -3,7 +3,7 @@
 use super::args::CompareArgs;
 use super::report::{Figures, Result as RunResult};
 use super::streams::{Output, Stdout};
-use super::{json_file, model, picture, write_json, How, Interrupt, Prepared};
+use super::{behind_nvmm, json_file, picture, write_json, How, Interrupt, Prepared};
 use crate::args::{InspectArgs, PowerArgs};
 use crate::output::{Exit, Messages, MEANINGLESS, SUCCESS};
 use crate::plot::Picture;
@@ -46,7 +46,7 @@ impl Variant {
 
     /// What it changes in the machine's description.
     fn setting(&self) -> Option<String> {
-        self.model().map(model)
+        self.model().map(behind_nvmm)
     }
 
     /// The memory, if it is one.
@@ -208,12 +208,7 @@ impl<'a> Machines<'a> {
             if machines.iter().any(|(m, _)| m.as_deref() == model) {
                 continue;
             }
-            let set = v.setting();
-            let prepared = Prepared::new(&a.common, (set.as_slice(), None), messages);
-            let prepared = match model {
-                Some(m) => prepared.with_context(|| format!("--memory-model {m}"))?,
-                None => prepared?,
-            };
+            let prepared = Prepared::with_memory(&a.common, (model, None), messages)?;
             machines.push((model.map(str::to_owned), prepared));
         }
         Ok(Machines(machines))
@@ -413,7 +408,7 @@ fn vain(rows: &[Row]) -> Vec<Vain> {
         let (names, first) = (rows.join(", "), &first.variant);
         Vain {
             what: "not-compared",
-            message: format!("{names}: not compared with {first}, since to both {nvmm}{hint}"),
+            message: format!("{names}: not compared with {first}, since in both {nvmm}{hint}"),
             rows,
         }
     });

@@ -35,15 +35,13 @@ pub fn command(a: &RunProgramArgs, messages: &Messages) -> anyhow::Result<Exit> 
     let c = &a.common;
     let json = json_file(c.json.as_deref())?;
     let mut stdout = Stdout::of(c.output.as_deref())?;
-    let (method, set) = (
-        one("--method", &c.methods)?,
-        one("--memory-model", &c.memory_models)?,
-    );
-    let set = set.map(|name| model(name));
+    let method = one("--method", &c.methods)?;
+    let memory = one("--memory-model", &c.memory_models)?;
     if let Some(path) = &a.inspect.profile {
         file::check(path).context("--profile")?;
     }
-    let prepared = Prepared::new(c, (set.as_slice(), a.nvmm.nvmm_image.clone()), messages)?;
+    let memory = memory.map(String::as_str);
+    let prepared = Prepared::with_memory(c, (memory, a.nvmm.nvmm_image.clone()), messages)?;
     // A debugger uses Ctrl-C for the program itself.
     let interrupt = match a.inspect.gdb {
         Some(_) => Interrupt::Ends,
@@ -106,8 +104,8 @@ fn one<'v, T>(option: &str, values: &'v [T]) -> anyhow::Result<Option<&'v T>> {
 }
 
 /// The setting of a machine with a memory of its own behind NVMM.
-fn model(name: &str) -> String {
-    format!("memory.regions.nvmm.model={name}")
+fn behind_nvmm(memory: &str) -> String {
+    format!("memory.regions.nvmm.model={memory}")
 }
 
 /// The effect of the first Ctrl-C once the program runs.
@@ -144,6 +142,19 @@ struct Prepared<'a> {
 }
 
 impl<'a> Prepared<'a> {
+    /// On a machine with this memory behind NVMM, or with its own.
+    fn with_memory(
+        a: &'a CommonArgs,
+        (memory, nvmm): (Option<&str>, Option<NvmmSpec>),
+        messages: &'a Messages,
+    ) -> anyhow::Result<Self> {
+        let Some(name) = memory else {
+            return Prepared::new(a, (&[], nvmm), messages);
+        };
+        let prepared = Prepared::new(a, (&[behind_nvmm(name)], nvmm), messages);
+        prepared.with_context(|| format!("--memory-model {name}"))
+    }
+
     /// Checks everything that can be wrong before a machine is made; `set` are further settings.
     fn new(
         a: &'a CommonArgs,
