@@ -103,7 +103,7 @@ mod tests {
                 "timings.tSET=300 ms",
                 "`timings.tSET` is 300 ms, more than 100 times off the longest of the presets",
             ),
-            ("ddr3", "timings.tWR=1 ms", "`timings.tWR` is 1 ms"),
+            ("stt-mram", "timings.tWR=1 ms", "`timings.tWR` is 1 ms"),
             (
                 "hybrid",
                 "nvmm.timings.tSET=1 s",
@@ -119,7 +119,7 @@ mod tests {
         }
         for (memory, setting) in [
             ("pcm", "timings.tSET=1 us"),
-            ("ddr3", "timings.tWR=100 ns"),
+            ("stt-mram", "timings.tWR=100 ns"),
             ("ddr3", "controller.read_queue=64"),
         ] {
             assert_eq!(of(memory, setting), Vec::<String>::new(), "{setting}");
