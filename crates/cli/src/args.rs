@@ -1,5 +1,6 @@
 //! Options that several commands share. What belongs to one command stands beside it.
 
+use crate::numbers::{count, seed};
 use crate::output::file::{self, Staged};
 use anyhow::{bail, Context};
 use clap::{Args, ValueEnum};
@@ -124,7 +125,7 @@ pub struct RunArgs {
     ///
     /// If the run ends before that, there are no statistics of what was to be measured: a warning says so,
     /// and the exit code is 1 where the guest's is 0.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = count::<u64>(1..))]
     pub warm_up: Option<u64>,
     /// Make markers of programs in the guest (docs/markers.md) no-ops: for guests that are not trusted with
     /// statistics, method and the end of the run.
@@ -145,10 +146,10 @@ pub struct RunArgs {
     pub parallel: bool,
     /// How far harts may be apart with --parallel, in core cycles [default: 50000].
     #[arg(long, value_name = "CYCLES", requires = "parallel",
-          value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+          value_parser = count::<u64>(1..=1_000_000_000))]
     pub skew: Option<u64>,
     /// End the run after this many instructions of all harts together.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = count::<u64>(1..))]
     pub max_instructions: Option<u64>,
     /// Print statistics at the end, to stdout unless --stats-file is given.
     #[arg(long, value_name = "FORMAT")]
@@ -357,7 +358,7 @@ pub struct TakeArgs {
     pub snapshot: Option<PathBuf>,
     /// Save once, as soon as this many instructions of all harts have been executed. The run is
     /// the same as without.
-    #[arg(long, value_name = "N", requires = "snapshot")]
+    #[arg(long, value_name = "N", requires = "snapshot", value_parser = count::<u64>(..))]
     pub snapshot_at: Option<u64>,
     /// End the run after the first snapshot.
     #[arg(long, requires = "snapshot")]
@@ -461,10 +462,12 @@ fn reboot(text: &str) -> Result<When, String> {
 }
 
 fn dram(text: &str) -> Result<DramArg, String> {
-    match (text, text.parse()) {
+    match (text, seed(text)) {
         ("zero", _) => Ok(DramArg(None)),
         (_, Ok(seed)) => Ok(DramArg(Some(seed))),
-        _ => Err("expected zero, or a number as the seed of pseudo-random words".into()),
+        (_, Err(_)) => {
+            Err("expected zero, or a whole number as the seed of pseudo-random words".into())
+        }
     }
 }
 

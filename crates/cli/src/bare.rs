@@ -3,6 +3,7 @@
 use crate::args::{concat_examples, DeviceArgs, MachineArgs, RunArgs};
 use crate::console;
 use crate::guest::{self, Attended};
+use crate::numbers::in_units;
 use crate::output::{Exit, Messages};
 use anyhow::{anyhow, bail, ensure, Context};
 use clap::Args;
@@ -61,8 +62,8 @@ pub struct BareArgs {
 
 /// Parses the bytes of a signature's line.
 fn granularity(text: &str) -> Result<u32, String> {
-    let bytes = text.parse().ok();
-    let fine = bytes.filter(|b: &u32| b.is_power_of_two() && *b <= 64);
+    let bytes = in_units::<u32>("B", 1..=64)(text).ok();
+    let fine = bytes.filter(|b| b.is_power_of_two());
     fine.ok_or_else(|| "expected 1, 2, 4, 8, 16, 32 or 64".into())
 }
 

@@ -1,6 +1,7 @@
 //! `nagori disasm`: blocks with their cycles, and the translator's code for them.
 
 use crate::args::MachineArgs;
+use crate::numbers::{count, size};
 use crate::output::{self, Exit, SUCCESS};
 use anyhow::{bail, Context};
 use clap::Args;
@@ -48,7 +49,7 @@ pub struct DisasmArgs {
     #[arg(long, value_name = "SYMBOL|ADDRESS")]
     pub at: Option<String>,
     /// How many blocks, one behind the other in memory.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = count::<u32>(1..))]
     pub blocks: u32,
     /// With cycles, as in timed mode; this is the default.
     #[arg(long, conflicts_with = "functional")]
@@ -167,10 +168,7 @@ fn parse_words(text: &str) -> anyhow::Result<Vec<u8>> {
 
 /// The address that a symbol, symbol+offset or number names.
 fn place(text: &str, symbols: &Symbols) -> anyhow::Result<u64> {
-    let number = |t: &str| match t.strip_prefix("0x") {
-        Some(hex) => u64::from_str_radix(hex, 16).ok(),
-        None => t.parse().ok(),
-    };
+    let number = |t: &str| size(t).ok();
     let parts = match text.split_once('+') {
         Some((name, more)) => symbols.address(name).zip(number(more)),
         None => symbols.address(text).or(number(text)).map(|a| (a, 0)),

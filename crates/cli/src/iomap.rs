@@ -1,5 +1,6 @@
 //! `nagori iomap`: tables that translate I/O addresses.
 
+use crate::numbers::size;
 use crate::output::file::Staged;
 use crate::output::{self, Exit, Messages, SUCCESS};
 use crate::tables::{grouped, row, table, text};
@@ -50,7 +51,7 @@ pub struct MergeArgs {
     #[arg(value_name = "FILE|-")]
     pub ports: PathBuf,
     /// Bytes that are not listed and that an entry of more than 4 bytes may hold at most.
-    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = size)]
     pub slack: u64,
     /// Write the table with these entries, constant, as a SystemVerilog module.
     ///

@@ -10,12 +10,14 @@ mod console;
 mod crash;
 mod disasm;
 mod guest;
+mod hints;
 mod host;
 mod image;
 mod iomap;
 mod machine;
 mod mem;
 mod native;
+mod numbers;
 mod nvmm;
 mod off2f;
 mod output;
@@ -30,14 +32,19 @@ mod snapshot;
 mod tables;
 mod trace;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use commands::Cli;
 use output::Exit;
 use signals::Signals;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|e| {
+        let lossy = |a: OsString| a.to_string_lossy().into_owned();
+        let arguments: Vec<_> = std::env::args_os().skip(1).map(lossy).collect();
+        hints::hinted(e, &Cli::command(), &arguments).exit()
+    });
     let signals = match cli.command.is_long() {
         true => Signals::catch(),
         false => Signals::uncaught(),

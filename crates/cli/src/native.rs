@@ -2,6 +2,7 @@
 
 mod selftest;
 
+use crate::numbers::count;
 use crate::output::file::Staged;
 use crate::output::{self, Exit, Messages, SUCCESS};
 use anyhow::{anyhow, bail, Context};
@@ -60,10 +61,10 @@ pub struct NativeArgs {
     #[arg(long, group = "what")]
     self_test: bool,
     /// Delay all threads of a process, also those that it will start.
-    #[arg(long, value_name = "PID", group = "what", value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(long, value_name = "PID", group = "what", value_parser = count::<i32>(1..))]
     pid: Option<i32>,
     /// Delay a thread; can be repeated.
-    #[arg(long, value_name = "TID", group = "what", value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(long, value_name = "TID", group = "what", value_parser = count::<i32>(1..))]
     tid: Vec<i32>,
     /// Delay the virtual CPUs of the QEMU whose monitor (QMP) is at this socket.
     #[arg(long, value_name = "SOCKET", group = "what")]
@@ -128,7 +129,7 @@ pub struct NativeArgs {
     #[arg(long)]
     json: bool,
     /// What --self-test runs.
-    #[arg(long, hide = true, value_name = "ROUNDS")]
+    #[arg(long, hide = true, value_name = "ROUNDS", value_parser = count::<u64>(..))]
     burn: Option<u64>,
 }
 

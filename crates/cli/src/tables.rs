@@ -6,7 +6,7 @@ use nagori_memtime::stats::{Counters, Histogram, Region};
 use nagori_memtime::Ps;
 use nagori_platform::devices::virtio::Traffic;
 use nagori_platform::machine::{HartReport, Label, Machine, RegionReport, Report};
-pub use nagori_session::words::{duration, grouped};
+pub use nagori_session::words::{counted, duration, grouped};
 use serde_json::{json, Value};
 use std::fmt::Write;
 

@@ -4,9 +4,10 @@
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 
-use crate::error::{Error, Place};
-use crate::quantity::{measure, Unit};
+use crate::error::Error;
+use crate::rows::is_bytes;
 use crate::tree::{dotted, Node, Value};
+use nagori_values::{hint, measure, types_in_words, Unit, SIZE};
 
 /// The value without places, origins and sources.
 pub fn plain(node: &Node) -> Json {
@@ -27,9 +28,59 @@ pub fn plain(node: &Node) -> Json {
     }
 }
 
+/// The value for types that have whole numbers: `1e6` is one, and so is `"4 GiB"` where bytes are
+/// asked.
+fn numbers(key: &str, node: &Node) -> Json {
+    match &node.value {
+        Value::Float(n) if n.fract() == 0.0 && n.abs() < WHOLE => (*n as i64).into(),
+        Value::Text(s) if is_bytes(key) => match SIZE.value(s, None) {
+            Ok(bytes) => bytes.into(),
+            Err(_) => s.as_str().into(),
+        },
+        Value::List(list) => list.iter().map(|n| numbers("", n)).collect(),
+        Value::Table(t) => match t.get("value") {
+            Some(v) => numbers(key, v),
+            None => t
+                .iter()
+                .map(|(k, v)| (k.clone(), numbers(k, v)))
+                .collect::<Map<_, _>>()
+                .into(),
+        },
+        _ => plain(node),
+    }
+}
+
+/// Whole numbers below are exact in a double.
+const WHOLE: f64 = 9e15;
+
+/// What is wrong with a value, in words for the person who wrote it.
+fn in_words(key: &str, problem: &str, node: &Node) -> String {
+    let last = key.rsplit('.').next().unwrap_or(key);
+    let value = match &node.value {
+        Value::Table(t) => t.get("value").unwrap_or(node),
+        _ => node,
+    };
+    let text = match &value.value {
+        Value::Text(text) => Some(text),
+        _ => None,
+    };
+    if let (true, Some(text)) = (is_bytes(last), text) {
+        if let Err(wrong) = SIZE.read(text, Some(1)) {
+            return wrong;
+        }
+    }
+    let words = types_in_words(problem);
+    let mut names = problem.split('`').skip(1).step_by(2);
+    match names.next() {
+        Some(name) if problem.starts_with("unknown ") => words + &hint(name, names),
+        _ => words,
+    }
+}
+
 /// The typed value of `node`, which is at `key`.
 pub fn decode<T: DeserializeOwned>(key: &str, node: &Node) -> Result<T, Error> {
-    serde_path_to_error::deserialize(plain(node)).map_err(|e| {
+    let last = key.rsplit('.').next().unwrap_or(key);
+    serde_path_to_error::deserialize(numbers(last, node)).map_err(|e| {
         let mut at = e.path().to_string().replace("[", ".").replace(']', "");
         if at == "." || at == "?" {
             at = String::new();
@@ -54,7 +105,9 @@ pub fn decode<T: DeserializeOwned>(key: &str, node: &Node) -> Result<T, Error> {
             }
         }
         let relative = full.strip_prefix(key).unwrap_or("").trim_start_matches('.');
-        let place = place_of(node, relative);
+        let at = innermost(node, relative);
+        let place = at.place.clone();
+        let problem = in_words(&full, &problem, at);
         if let Some(name) = named("missing field `") {
             return Error::Invalid {
                 place,
@@ -70,8 +123,8 @@ pub fn decode<T: DeserializeOwned>(key: &str, node: &Node) -> Result<T, Error> {
     })
 }
 
-/// Place of the innermost existing node on the path.
-fn place_of(node: &Node, path: &str) -> Place {
+/// The innermost existing node on the path.
+fn innermost<'n>(node: &'n Node, path: &str) -> &'n Node {
     let mut at = node;
     for part in path.split('.').filter(|p| !p.is_empty()) {
         let next = match &at.value {
@@ -84,7 +137,7 @@ fn place_of(node: &Node, path: &str) -> Place {
             None => break,
         }
     }
-    at.place.clone()
+    at
 }
 
 /// Replaces the text `"1.35 V"` at `key` of `table` by its number; anything but text stays

@@ -7,6 +7,7 @@ use nagori_memtime::dram::spec::{
 };
 use nagori_memtime::dram::Expr;
 use nagori_memtime::Period;
+use nagori_values::hint;
 
 use crate::decode::{decode, plain, to_number};
 use crate::error::Error;
@@ -125,7 +126,11 @@ pub fn device(root: &Node, name: &str) -> Result<DeviceSpec, Error> {
         if !COMMANDS.contains(&key.as_str()) {
             return Err(n.wrong(
                 &dotted("commands", key),
-                format!("unknown key: expected one of {}", COMMANDS.join(", ")),
+                format!(
+                    "unknown key: expected one of {}{}",
+                    COMMANDS.join(", "),
+                    hint(key, COMMANDS.iter().copied())
+                ),
             ));
         }
     }
@@ -170,7 +175,7 @@ pub fn device(root: &Node, name: &str) -> Result<DeviceSpec, Error> {
     };
     crate::relations::check(&spec, timings_node, commands)?;
     spec.validate().map_err(|problem| Error::Model {
-        file: root.place.file.clone(),
+        file: root.place.file.to_string(),
         problem,
     })?;
     Ok(spec)

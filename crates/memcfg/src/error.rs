@@ -1,12 +1,15 @@
 //! Errors in memory descriptions.
 
 use std::fmt;
+use std::sync::Arc;
+
+use nagori_values::hint;
 
 /// A place in a file; lines and columns count from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The file, `builtin:NAME.toml`, or `--set`.
-    pub file: String,
+    /// The file, `builtin:NAME.toml`, or `--set`; shared by all values of one.
+    pub file: Arc<str>,
     /// Line and column, where known.
     pub at: Option<(usize, usize)>,
 }
@@ -25,9 +28,7 @@ impl fmt::Display for Place {
 #[non_exhaustive]
 pub enum Error {
     /// No memory has this name.
-    #[error(
-        "there is no memory `{name}`; known are: {known} (a path must contain `/` or end in .toml)"
-    )]
+    #[error("there is no memory `{name}`{hint}; known are: {known} (a path must contain `/` or end in .toml)", hint = hint(.name, .known.split(", ")))]
     NotFound {
         /// The requested name.
         name: String,

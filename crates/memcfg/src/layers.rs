@@ -10,11 +10,10 @@ use nagori_memtime::worn::Worn;
 use nagori_memtime::xpoint::Xpoint;
 use nagori_memtime::{dram, MemoryModel};
 
-use crate::decode::{decode, plain, to_number};
+use crate::decode::{decode, plain};
 use crate::error::Error;
 use crate::memory::{Kind, Memory};
-use crate::quantity::BYTES;
-use crate::tree::{dotted, Node, Value};
+use crate::tree::{dotted, shown, Node, Value};
 
 /// A memory of a flat hybrid.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,8 +79,8 @@ impl Context<'_> {
                 problem,
             } if place.file.starts_with("--set ") => {
                 for (_, s) in &own {
-                    let outer = format!("--set {prefix}.{s}");
-                    place.file = place.file.replace(&format!("--set {s}"), &outer);
+                    let outer = shown(&format!("{prefix}.{s}"));
+                    place.file = place.file.replace(&shown(s), &outer).into();
                 }
                 Error::Invalid {
                     place,
@@ -156,9 +155,7 @@ struct Table {
 
 pub(crate) fn interleaved(root: &Node, cx: &Context) -> Result<Kind, Error> {
     let node = need(root, "interleave")?;
-    let mut numbers = node.clone();
-    to_number("interleave", &mut numbers, "granularity", BYTES, true)?;
-    let table: Table = decode("interleave", &numbers)?;
+    let table: Table = decode("interleave", node)?;
     let wrong = |e: nagori_memtime::Error| node.wrong_together("interleave", e.to_string());
     Interleave::new(table.ways, table.granularity).map_err(wrong)?;
     let memory = cx.inner("memory", "memory", need(root, "memory")?)?;
@@ -198,11 +195,7 @@ pub(crate) fn flat(root: &Node, cx: &Context) -> Result<Kind, Error> {
                 ));
             }
         }
-        let mut item = item.clone();
-        if matches!(plain(&item)["base"], serde_json::Value::String(_)) {
-            to_number(&key, &mut item, "base", BYTES, true)?;
-        }
-        let get = |k: &str| need(&item, k).map_err(|_| item.wrong(&dotted(&key, k), "is missing"));
+        let get = |k: &str| need(item, k).map_err(|_| item.wrong(&dotted(&key, k), "is missing"));
         let name: String = decode(&dotted(&key, "name"), get("name")?)?;
         parts.push(FlatPart {
             base: decode(&dotted(&key, "base"), get("base")?)?,

@@ -19,6 +19,7 @@ mod error;
 mod layers;
 mod library;
 mod memory;
+mod plausible;
 mod quantity;
 mod relations;
 mod rows;

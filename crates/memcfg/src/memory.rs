@@ -8,6 +8,7 @@ use nagori_memtime::dram::{ControllerParams, DeviceSpec};
 use nagori_memtime::worn::{Worn, WornParams};
 use nagori_memtime::xpoint::XpointParams;
 use nagori_memtime::BoardParams;
+use nagori_values::hint;
 
 use crate::decode::decode;
 use crate::device::{device, TABLES};
@@ -74,6 +75,8 @@ pub struct Memory {
     pub wear: Option<WornParams>,
     /// Every value with unit, source and origin, as in `nagori mem show`.
     pub rows: Vec<Row>,
+    /// What is possible but unlikely to be meant: times that no device has.
+    pub warnings: Vec<String>,
 }
 
 impl Memory {
@@ -189,6 +192,10 @@ impl Memory {
             description,
             kind,
             wear: None,
+            warnings: match depth {
+                0 => crate::plausible::warnings(&rows),
+                _ => Vec::new(),
+            },
             rows,
         };
         // `wear = false` switches it off, also as a setting.
@@ -243,7 +250,11 @@ fn only(root: &Node, known: &[&str]) -> Result<(), Error> {
     match t.iter().find(|(k, _)| !is_known(k)) {
         Some((key, n)) => Err(n.wrong(
             key,
-            format!("unknown key: expected one of {}, wear", known.join(", ")),
+            format!(
+                "unknown key: expected one of {}, wear{}",
+                known.join(", "),
+                hint(key, known.iter().copied().chain(["wear"]))
+            ),
         )),
         None => Ok(()),
     }
@@ -344,8 +355,9 @@ fn choose_variant(root: &mut Node, wanted: Option<&str>) -> Result<Option<String
         return Err(names.wrong(
             "variants",
             format!(
-                "there is no variant `{chosen}`; known are {}",
-                list.join(", ")
+                "there is no variant `{chosen}`; known are {}{}",
+                list.join(", "),
+                hint(&chosen, list.iter().map(String::as_str))
             ),
         ));
     }
@@ -380,7 +392,10 @@ fn complete_controller(root: &mut Node) -> Result<(), Error> {
         };
         return Err(policy.wrong(
             "controller.policy",
-            format!("there is no policy `{name}`; known are {known}"),
+            format!(
+                "there is no policy `{name}`; known are {known}{}",
+                hint(&name, known.split(", "))
+            ),
         ));
     };
     base.place = given.place.clone();

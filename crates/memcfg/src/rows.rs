@@ -45,6 +45,7 @@ const UNITS: &[(&str, &str)] = &[
     ("back_delay", "nCK"),
     ("clock", "ps"),
     ("capacity", "byte"),
+    ("granularity", "byte"),
     ("nvmm_base", "byte"),
     ("low", "bit"),
     ("bits", "bit"),
@@ -66,6 +67,11 @@ const UNITS: &[(&str, &str)] = &[
     ("deviation_percent", "%"),
     ("sigma_percent", "%"),
 ];
+
+/// Whether the plain number at a key, of which `last` is the last part, is a number of bytes.
+pub(crate) fn is_bytes(last: &str) -> bool {
+    UNITS.iter().any(|u| u.0 == last && u.1 == "byte")
+}
 
 /// All values of a description, in the order of their keys.
 pub(crate) fn rows(root: &Node, kind: &Kind) -> Result<Vec<Row>, Error> {
@@ -150,7 +156,7 @@ fn walk(
             .find(|s| field == s.field || field.starts_with(&format!("{}.", s.field)))
             .filter(|_| node.origin == Origin::Preset)
             .map_or_else(|| source_of(root, key, node), |s| Ok(s.source.to_owned()))?,
-        None => match policy(root).filter(|_| node.place.file == POLICIES) {
+        None => match policy(root).filter(|_| *node.place.file == *POLICIES) {
             Some(name) if key.starts_with("controller.") => format!("policy {name}"),
             _ => source_of(root, key, node)?,
         },
@@ -183,13 +189,12 @@ fn policy(root: &Node) -> Option<&str> {
 
 fn unit(key: &str, value: &str) -> String {
     let last = key.rsplit('.').next().unwrap_or(key);
-    if let Some((_, u)) = UNITS.iter().find(|(k, _)| *k == last) {
-        return (*u).to_owned();
-    }
+    let plain = UNITS.iter().find(|(k, _)| *k == last);
     // "13.75 ns": a number and a word.
     let mut words = value.split(' ');
     match (words.next(), words.next(), words.next()) {
         (Some(n), Some(u), None) if n.parse::<f64>().is_ok() => u.to_owned(),
+        _ if plain.is_some() => plain.map_or(String::new(), |u| u.1.to_owned()),
         _ if key.starts_with("timings.") || key.starts_with("commands.") => "nCK".to_owned(),
         _ => String::new(),
     }
@@ -224,6 +229,7 @@ impl Memory {
         serde_json::json!({
             "memory": self.name,
             "description": self.description,
+            "warnings": self.warnings,
             "values": self.rows,
         })
     }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::Serialize;
 use toml_edit::{ImDocument, Item, Value as Toml};
@@ -93,7 +94,8 @@ impl fmt::Display for Value {
 
 /// Reads the text of a description.
 pub fn parse(source: &Source, origin: Origin) -> Result<Node, Error> {
-    let place = |offset: Option<usize>| place_of(source, offset);
+    let lines = Lines::of(source);
+    let place = |offset: Option<usize>| lines.place(offset);
     let document = ImDocument::parse(source.text.as_str()).map_err(|e| Error::Syntax {
         place: place(e.span().map(|s| s.start)),
         problem: e.message().trim().to_owned(),
@@ -107,23 +109,38 @@ pub fn parse(source: &Source, origin: Origin) -> Result<Node, Error> {
     }
     Ok(Node {
         value: Value::Table(table),
-        place: Place {
-            file: source.name.clone(),
-            at: None,
-        },
+        place: lines.place(None),
         origin,
     })
 }
 
-fn place_of(source: &Source, offset: Option<usize>) -> Place {
-    let at = offset.and_then(|o| source.text.get(..o)).map(|before| {
-        let line = before.matches('\n').count() + 1;
-        let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
-        (line, column)
-    });
-    Place {
-        file: source.name.clone(),
-        at,
+/// Where the lines of a text begin.
+struct Lines<'s> {
+    file: Arc<str>,
+    text: &'s str,
+    starts: Vec<usize>,
+}
+
+impl Lines<'_> {
+    fn of(source: &Source) -> Lines<'_> {
+        let breaks = source.text.match_indices('\n').map(|(i, _)| i + 1);
+        Lines {
+            file: source.name.as_str().into(),
+            text: &source.text,
+            starts: std::iter::once(0).chain(breaks).collect(),
+        }
+    }
+
+    fn place(&self, offset: Option<usize>) -> Place {
+        let at = offset.and_then(|o| {
+            let line = self.starts.partition_point(|&start| start <= o);
+            let before = self.text.get(self.starts[line - 1]..o)?;
+            Some((line, before.chars().count() + 1))
+        });
+        Place {
+            file: self.file.clone(),
+            at,
+        }
     }
 }
 
@@ -241,11 +258,11 @@ impl Node {
             }
             _ => {}
         }
-        let mut settings: Vec<String> = set.into_iter().map(|s| s.1.file).collect();
+        let mut settings: Vec<_> = set.into_iter().map(|s| s.1.file).collect();
         settings.dedup();
         let place = match (settings.is_empty(), file.into_iter().next()) {
             (false, _) => Place {
-                file: settings.join(", "),
+                file: settings.join(", ").into(),
                 at: None,
             },
             (true, Some(first)) => first.1,
@@ -346,6 +363,15 @@ pub fn dotted(prefix: &str, name: &str) -> String {
     }
 }
 
+/// A setting in the form in which messages show it.
+pub fn shown(setting: &str) -> String {
+    const LETTERS: usize = 200;
+    match setting.char_indices().nth(LETTERS) {
+        Some((end, _)) => format!("--set {}...", &setting[..end]),
+        None => format!("--set {setting}"),
+    }
+}
+
 /// Applies the setting `key=value` to the tree.
 pub fn set(root: &mut Node, setting: &str) -> Result<(), Error> {
     // No key is deeper; absurdly deep ones would exhaust the stack.
@@ -358,7 +384,7 @@ pub fn set(root: &mut Node, setting: &str) -> Result<(), Error> {
         return Err(wrong());
     }
     let place = Place {
-        file: format!("--set {setting}"),
+        file: shown(setting).into(),
         at: None,
     };
     let node = |value| Node {

@@ -248,7 +248,10 @@ fn idle_latencies_add_up() {
             clocks(rcd + data),
             "{name}: closed"
         );
-        assert_eq!(idle_read(&mut c, far(2), 64), clocks(data), "{name}: hit");
+        // The next burst of the same group.
+        let next = u64::from(d.organisation.access_bytes() * d.organisation.bank_groups);
+        let hit = idle_read(&mut c, far(2), next);
+        assert_eq!(hit, clocks(data), "{name}: hit");
         assert_eq!(
             idle_read(&mut c, far(3), rows_away),
             clocks(rp + rcd + data),

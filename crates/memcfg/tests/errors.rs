@@ -224,7 +224,7 @@ fn wrong_types_units_and_texts() {
     refused(
         DDR3,
         &["controller.read_queue=many"],
-        &["controller.read_queue", "u32"],
+        &["controller.read_queue", "a whole number"],
     );
     refused(
         DDR3,
@@ -600,4 +600,88 @@ proptest! {
             prop_assert!(!m.show().is_empty());
         }
     }
+}
+
+#[test]
+fn numbers_sizes_and_times_are_read_in_every_form() {
+    let value = |name: &str, set: &str, key: &str| {
+        let m = Memory::load(name, &[set.to_owned()]).unwrap_or_else(|e| panic!("{set}: {e}"));
+        let kind = format!("{:?}", m.kind);
+        let at = kind.find(key).unwrap_or_else(|| panic!("{key} in {kind}"));
+        kind[at..].split([',', ' ']).nth(1).unwrap().to_owned()
+    };
+    for set in ["64", "6.4e1", "64.0", "0x40"] {
+        let set = format!("controller.read_queue={set}");
+        assert_eq!(value("ddr3", &set, "read_queue:"), "64", "{set}");
+    }
+    for set in ["1073741824", "1 GiB", "1GiB", "1024 MiB"] {
+        let set = format!("board.nvmm_base={set}");
+        assert_eq!(value("board", &set, "nvmm_base:"), "1073741824", "{set}");
+    }
+    for set in ["15 ns", "0.015us", "1.5e1 ns", "15000 ps"] {
+        let m = Memory::load("ddr3", &[format!("timings.tRCD={set}")]).unwrap();
+        let row = m.rows.iter().find(|r| r.key == "timings.tRCD").unwrap();
+        assert_eq!(row.clocks, Some(12), "{set}");
+    }
+    for (set, hints) in [
+        (
+            "controller.read_queue=\"many\"",
+            &[
+                "`controller.read_queue`",
+                "expected a whole number from 0 to 4294967295",
+            ][..],
+        ),
+        (
+            "controller.read_queue=6.5",
+            &["6.5", "expected a whole number"],
+        ),
+        (
+            "controller.raed_queue=6",
+            &["unknown field", "did you mean `read_queue`?"],
+        ),
+        ("controller.policy=frfcfs2", &["did you mean `frfcfs`?"]),
+        ("comands.rules=3", &["did you mean `commands`?"]),
+    ] {
+        refused(DDR3, &[set], hints);
+    }
+    let board = Memory::load("board", &["board.nvmm_base=1 GB".to_owned()]);
+    let e = board.unwrap_err().to_string();
+    assert!(
+        e.contains("`1 GB` is no size, `GB` is none of its units"),
+        "{e}"
+    );
+    let e = Memory::load("dddr4", &[]).unwrap_err().to_string();
+    assert!(
+        e.contains("there is no memory `dddr4`; did you mean `ddr4`?"),
+        "{e}"
+    );
+    let e = Memory::load("ddr3-1600", &[]).unwrap_err().to_string();
+    assert!(e.contains("did you mean `1600k`?"), "{e}");
+}
+
+/// Lists of xored bits, and whole descriptions, take time in proportion to their length. The bound is
+/// far above what they need, and far below what a time in proportion to the square took.
+#[test]
+fn long_descriptions_are_read_in_linear_time() {
+    let begin = std::time::Instant::now();
+    let entry = "{ field = \"bank\", with = \"row\", from_bit = 3 }, ";
+    let list = format!("[{}]", entry.repeat(50_000));
+    let set = read(DDR3, &[&format!("controller.mapping.xor={list}")]).unwrap();
+    let lines = format!("[{}]", format!("{entry}\n").repeat(50_000));
+    let text = format!("{DDR3}[controller]\npolicy = \"frfcfs\"\nmapping.xor = {lines}\n");
+    let file = read(&text, &[]).unwrap();
+    assert_eq!(set.kind, file.kind);
+    // An error far behind has its line, and shows only the beginning of a setting.
+    let bad = lines.replace(
+        "]",
+        "{ field = \"bank\", with = \"rwo\", from_bit = \"x\" }]",
+    );
+    let e = read(&text.replace(&lines, &bad), &[])
+        .unwrap_err()
+        .to_string();
+    assert!(e.starts_with("my.toml:50004:"), "{e}");
+    let e = read(DDR3, &[&format!("controller.mapping.xor={bad}")]).unwrap_err();
+    assert!(e.to_string().len() < 1000, "{e}");
+    let seconds = begin.elapsed().as_secs();
+    assert!(seconds < 60, "{seconds} s");
 }

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
+use nagori_values::{scan, TIME};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::board::Divider;
@@ -217,14 +218,7 @@ impl fmt::Display for Period {
     }
 }
 
-/// Units of times in fractions of a picosecond, and of frequencies in Hz.
-const TIMES: [(&str, u64); 5] = [
-    ("s", PS_PER_SECOND),
-    ("ms", 1_000_000_000),
-    ("us", 1_000_000),
-    ("ns", 1000),
-    ("ps", 1),
-];
+/// Units of frequencies, in Hz.
 const FREQUENCIES: [(&str, u64); 5] = [
     ("Hz", 1),
     ("kHz", 1000),
@@ -233,30 +227,17 @@ const FREQUENCIES: [(&str, u64); 5] = [
     ("THz", PS_PER_SECOND),
 ];
 
-/// A decimal as a fraction.
-fn decimal(text: &str) -> Option<(u128, u128)> {
-    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
-    let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
-    if whole.is_empty() || !digits(whole) || !digits(part) || text.ends_with('.') {
-        return None;
-    }
-    let ten = 10u128.checked_pow(u32::try_from(part.len()).ok()?)?;
-    let whole: u128 = whole.parse().ok()?;
-    let part: u128 = if part.is_empty() {
-        0
-    } else {
-        part.parse().ok()?
-    };
-    Some((whole.checked_mul(ten)?.checked_add(part)?, ten))
-}
-
 /// "12.5", "200/3" and a unit as a fraction, without a common divisor, and the unit.
 fn quantity(text: &str) -> Option<(u128, u128, &str)> {
-    let text = text.trim();
-    let end = text.find(|c: char| !c.is_ascii_digit() && !matches!(c, '.' | '/'))?;
-    let (number, unit) = (&text[..end], text[end..].trim());
-    let (above, below) = number.split_once('/').unwrap_or((number, "1"));
-    let ((a, b), (c, d)) = (decimal(above)?, decimal(below)?);
+    let (above, rest) = scan(text.trim_end())?;
+    let (a, b) = above.fraction()?;
+    let ((c, d), unit) = match rest.strip_prefix('/') {
+        Some(rest) => {
+            let (below, unit) = scan(rest)?;
+            (below.fraction()?, unit)
+        }
+        None => ((1, 1), rest),
+    };
     let (num, den) = (a.checked_mul(d)?, b.checked_mul(c)?);
     if num == 0 || den == 0 {
         return None;
@@ -279,7 +260,7 @@ impl FromStr for Period {
     fn from_str(text: &str) -> Result<Period, Error> {
         let time = || {
             let (num, den, unit) = quantity(text)?;
-            let scale = TIMES.iter().find(|t| t.0 == unit)?.1;
+            let scale = TIME.unit(unit)?;
             Period::of_fraction(num.checked_mul(scale.into())?, den)
         };
         let period = match frequency(text) {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 use std::str::FromStr;
 
+use nagori_values::TIME;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -85,15 +86,6 @@ impl Sub for Ps {
     }
 }
 
-/// Units a time may be written in, largest first, with their picoseconds.
-const UNITS: [(&str, u64); 5] = [
-    ("s", 1_000_000_000_000),
-    ("ms", 1_000_000_000),
-    ("us", 1_000_000),
-    ("ns", 1000),
-    ("ps", 1),
-];
-
 /// Writes the value in the largest unit in which it is a whole number, but in ns rather than in
 /// longer units ("1000 ns" stays "1000 ns"), because device times are read in ns.
 impl fmt::Display for Ps {
@@ -112,25 +104,8 @@ impl fmt::Display for Ps {
 impl FromStr for Ps {
     type Err = Error;
     fn from_str(s: &str) -> Result<Ps, Error> {
-        let bad = || Error::Time(s.to_owned());
-        let t = s.trim();
-        let split = t
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .ok_or_else(bad)?;
-        let (number, unit) = (&t[..split], t[split..].trim());
-        let &(_, scale) = UNITS.iter().find(|u| u.0 == unit).ok_or_else(bad)?;
-        let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
-        let whole: u64 = whole.parse().map_err(|_| bad())?;
-        let digits: u64 = fraction.parse().map_err(|_| bad())?;
-        let ten = 10u64
-            .checked_pow(u32::try_from(fraction.len()).map_err(|_| bad())?)
-            .ok_or_else(bad)?;
-        let part = digits.checked_mul(scale).ok_or_else(bad)?;
-        if part % ten != 0 {
-            return Err(bad());
-        }
-        let ps = whole.checked_mul(scale).ok_or_else(bad)?;
-        ps.checked_add(part / ten).map(Ps).ok_or_else(bad)
+        let ps = TIME.value(s, None).map_err(|_| Error::Time(s.to_owned()))?;
+        Ok(Ps(ps))
     }
 }
 
@@ -196,6 +171,7 @@ mod tests {
             ("13.75 ns", 13_750),
             ("5 ps", 5),
             ("1 s", 1_000_000_000_000),
+            ("1e3 ns", 1_000_000),
         ] {
             assert_eq!(text.parse::<Ps>().unwrap(), Ps(ps), "{text}");
         }

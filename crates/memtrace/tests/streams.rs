@@ -1,7 +1,7 @@
 //! A single stream of lines in order reaches, in every preset, what the timing of its device allows.
 
 use nagori_memcfg::{Kind, Memory, EMBEDDED};
-use nagori_memtime::dram::spec::{Command, DeviceSpec, Scope};
+use nagori_memtime::dram::spec::{Command, DeviceSpec, RowState, Scope};
 use nagori_memtrace::drive::{run, Mode, Options};
 use nagori_memtrace::gen::{Generator, Pattern, Spec};
 
@@ -26,47 +26,54 @@ fn stream(memory: &Memory, writes: f64) -> f64 {
 }
 
 /// Bytes per second of a device whose stream changes between all of its bank groups, as they follow
-/// from its timing: one burst in the least time between two commands for data, and four rows in tFAW.
-/// The first number is without data of a bank while it is refreshed; the second without refresh,
-/// which the ranks where the stream is not can have meanwhile.
+/// from its timing: one burst in the least time between two commands for data, four rows in tFAW,
+/// and each bank as often as its rows can be opened, read or written, and closed. The first number is
+/// without the time of refreshes: a stream that goes through the banks may meet each of them. The
+/// second is without refresh, which banks and ranks where the stream is not can have meanwhile.
 fn allowed(d: &DeviceSpec, column: Command, channels: u32) -> [f64; 2] {
     let timings = d.resolve_timings().unwrap();
     let clocks = |e| f64::from(d.clocks("test", e, &timings).unwrap());
     let o = &d.organisation;
-    let between = |scope: Scope| {
-        let of = d
-            .rules
-            .iter()
-            .filter(|r| (r.prev, r.next, r.scope, r.window) == (column, column, scope, 1));
+    let other = match column {
+        Command::Wr => RowState::Clean,
+        _ => RowState::Dirty,
+    };
+    // The longest that any rule asks for between two commands.
+    let between = |prev: Command, next: Command, scope: Scope, window: u32| {
+        let of = d.rules.iter().filter(|r| {
+            (r.prev, r.next, r.scope, r.window) == (prev, next, scope, window) && r.row != other
+        });
         of.map(|r| clocks(&r.latency)).fold(0.0, f64::max)
     };
-    let data = f64::from(o.burst_length) / 2.0;
-    // A group has a burst again after one of each other group.
-    let group = between(Scope::BankGroup) / f64::from(o.bank_groups);
-    let burst = data.max(between(Scope::Rank)).max(group);
-    let rows = d
-        .rules
-        .iter()
-        .filter(|r| (r.prev, r.next, r.scope) == (Command::Act, Command::Act, Scope::Rank));
-    let in_row = f64::from(o.columns / o.burst_length);
-    let row = rows.map(|r| clocks(&r.latency) / f64::from(r.window));
-    let burst = row.fold(burst, |b, row| b.max(row / in_row));
-    let refreshed = |command| {
-        let all = d.refresh.iter().filter(|r| r.command == command);
+    let (act, pre) = (Command::Act, Command::Pre);
+    let bursts = f64::from(o.columns / o.burst_length);
+    let banks = f64::from(o.ranks * o.bank_groups * o.banks_per_group);
+    let data = [
+        f64::from(o.burst_length) / 2.0,
+        between(column, column, Scope::Rank, 1),
+        // A group has a burst again after one of each other group.
+        between(column, column, Scope::BankGroup, 1) / f64::from(o.bank_groups),
+        between(act, act, Scope::Rank, 1) / bursts,
+        between(act, act, Scope::Rank, 4) / 4.0 / bursts,
+    ];
+    let data = data.into_iter().fold(0.0, f64::max);
+    let row = between(act, column, Scope::Bank, 1)
+        + (bursts - 1.0) * between(column, column, Scope::Rank, 1)
+        + between(column, pre, Scope::Bank, 1)
+        + between(pre, act, Scope::Bank, 1);
+    let burst = data.max(row / banks / bursts);
+    let refresh = d.refresh.iter().map(|r| {
         let busy = d
             .rules
             .iter()
-            .find(|r| (r.prev, r.next) == (command, Command::Act))
-            .map_or(0.0, |r| clocks(&r.latency));
-        all.map(|r| busy / clocks(&r.interval)).sum::<f64>()
-    };
-    let share = match d.refresh.iter().any(|r| r.command == Command::RefBank) {
-        true => refreshed(Command::RefBank) / f64::from(o.bank_groups * o.banks_per_group),
-        false => refreshed(Command::RefAll),
-    };
+            .filter(|x| (x.prev, x.next) == (r.command, act));
+        busy.map(|x| clocks(&x.latency)).fold(0.0, f64::max) / clocks(&r.interval)
+    });
+    // A controller uses one of the commands of a device.
+    let refresh = refresh.fold(0.0, f64::max);
     let seconds = burst * d.clock.as_ps() * 1e-12;
     let most = f64::from(o.access_bytes()) * f64::from(channels) / seconds;
-    [most * (1.0 - share), most]
+    [most * (1.0 - refresh), most]
 }
 
 /// The names of all presets with all variants.

@@ -36,7 +36,7 @@ impl FromStr for When {
         let wrong = || {
             "expected insn:N, time:DURATION (such as time:12.5ms), marker:LABEL[:N], nvmm-write:N, fence:N or flush:N, with N from 1".to_string()
         };
-        let count = |t: &str| t.parse::<u64>().ok().filter(|n| *n > 0);
+        let count = |t: &str| nagori_values::count::<u64>(t, 1..).ok();
         let step = |step, n: &str| count(n).map(|nth| Point::Step { step, nth });
         let time = |t: &str| t.parse::<nagori_memtime::Ps>().ok().map(|t| Ps(t.0));
         let point = match text.split_once(':') {
@@ -66,11 +66,7 @@ impl FromStr for When {
 
 /// The value of a label: a number, or characters, the first in the lowest byte.
 fn label_value(text: &str) -> Option<u64> {
-    let number = match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16),
-        None => text.parse(),
-    };
-    if let Ok(n) = number {
+    if let Ok(n) = nagori_values::count(text, ..) {
         return Some(n);
     }
     let plain = |b: u8| b.is_ascii_graphic() || b == b' ';

@@ -20,7 +20,8 @@ const NO_EFFECT: &str = "method-without-effect";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
     /// For programs: region-never-began, region-never-ended, warm-up-never-began,
-    /// warm-up-never-ended, no-nvmm-accesses, no-memory-accesses, method-without-effect.
+    /// warm-up-never-ended, no-nvmm-accesses, no-memory-accesses, method-without-effect,
+    /// implausible-time.
     pub what: &'static str,
     /// For human readers.
     pub message: String,
@@ -54,7 +55,7 @@ pub struct Asked {
 
 /// The problems of a machine whose run is over.
 pub fn of<O: Observer>(m: &Machine<O>, asked: Asked) -> Vec<Problem> {
-    let mut all = Vec::new();
+    let mut all = implausible(m);
     let regions = m.regions();
     match &regions {
         None if asked.regions => all.push(Problem::new(
@@ -74,6 +75,23 @@ pub fn of<O: Observer>(m: &Machine<O>, asked: Asked) -> Vec<Problem> {
         all.extend(warm_up(m, n));
     }
     all
+}
+
+/// Times of the memories that no device has.
+fn implausible<O: Observer>(m: &Machine<O>) -> Vec<Problem> {
+    let memories = m.config().regions().into_iter();
+    let warnings = memories.filter_map(|r| {
+        let warnings = r.config.load().ok()?.warnings;
+        Some(warnings.into_iter().map(move |w| (r.name.to_string(), w)))
+    });
+    let told = |(region, w)| {
+        Problem::new(
+            "implausible-time",
+            false,
+            format!("memory of region {region}: {w}"),
+        )
+    };
+    warnings.flatten().map(told).collect()
 }
 
 fn warm_up<O: Observer>(m: &Machine<O>, instructions: u64) -> Option<Problem> {

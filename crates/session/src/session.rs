@@ -15,6 +15,7 @@ use nagori_hart::world::Observer;
 use nagori_platform::config::{slot_names, Machine as Description, SlotKind, DEFAULT_MACHINE};
 use nagori_platform::loader::Plan;
 use nagori_platform::machine::{Engine, Machine, Quiet};
+use nagori_values::{hint, SIZE};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -45,13 +46,19 @@ impl FromStr for Placement {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Placement, String> {
-        let size = text.strip_prefix("size>").and_then(|n| n.parse().ok());
+        let size = text.strip_prefix("size>");
         match (text, size) {
             ("dram", _) => Ok(Placement::Dram),
             ("nvmm", _) => Ok(Placement::Nvmm),
             ("heap", _) => Ok(Placement::Heap),
-            (_, Some(n)) if n > 0 => Ok(Placement::Size(n)),
-            _ => Err("expected dram, nvmm, heap, or size>N with a number of bytes".into()),
+            (_, Some(n)) => match SIZE.read(n, Some(1))? {
+                0 => Err("size>0 is not possible: expected more than 0 bytes".into()),
+                n => Ok(Placement::Size(n)),
+            },
+            _ => Err(format!(
+                "expected dram, nvmm, heap, or size>SIZE, such as \"size>64 KiB\"{}",
+                hint(text, ["dram", "nvmm", "heap"])
+            )),
         }
     }
 }

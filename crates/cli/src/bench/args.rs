@@ -2,6 +2,7 @@
 
 use super::{fork, io, iomap, mem, off2f, speed, start, vcopy};
 use crate::args::{method, CacheArgs, MachineArgs};
+use crate::numbers::count;
 use clap::{Args, Subcommand};
 use nagori_memtime::Method;
 use std::path::PathBuf;
@@ -49,7 +50,7 @@ pub struct BoardArgs {
     pub machine: MachineArgs,
     /// Accesses measured in each cell.
     #[arg(long, value_name = "N", default_value_t = 12288,
-          value_parser = clap::value_parser!(u32).range(1..=49152), conflicts_with = "quick")]
+          value_parser = count::<u32>(1..=49152), conflicts_with = "quick")]
     pub accesses: u32,
     /// Fewer accesses: 512 in each cell.
     #[arg(long)]
@@ -60,7 +61,7 @@ pub struct BoardArgs {
     /// Boots, each with the next seed of the machine's entropy, from its own (`seed`) on.
     ///
     /// Latencies are then means, with 95 % confidence intervals (Student's t).
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = count::<u32>(1..=1000))]
     pub repeats: u32,
     /// A list of {op, benchmark, value, method, latency_ns} on stdout, instead of tables; with --repeats also
     /// `latency_ns_sample`.

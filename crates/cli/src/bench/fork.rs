@@ -1,6 +1,7 @@
 //! `nagori bench fork`: what a fork of a machine costs.
 
 use crate::args::MachineArgs;
+use crate::numbers::{count, in_units};
 use crate::output::{self, Exit, Messages, SUCCESS};
 use crate::sample::Sample;
 use crate::tables::{row, table, text};
@@ -28,13 +29,13 @@ pub struct ForkArgs {
     #[command(flatten)]
     pub machine: MachineArgs,
     /// MiB of memory that the machine has touched.
-    #[arg(long, value_name = "MIB", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "MIB", default_value_t = 300, value_parser = in_units::<u64>("MiB", 1..))]
     pub touched: u64,
     /// Forks that are alive at the same time.
-    #[arg(long, value_name = "N", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 300, value_parser = count::<u32>(1..=100_000))]
     pub alive: u32,
     /// Pages that each fork stores to.
-    #[arg(long, value_name = "PAGES", default_value_t = 100)]
+    #[arg(long, value_name = "PAGES", default_value_t = 100, value_parser = count::<u64>(..))]
     pub stored: u64,
     /// One object.
     #[arg(long)]

@@ -3,6 +3,7 @@
 use super::child;
 use super::speed::host::child_time;
 use crate::args::CacheArgs;
+use crate::numbers::count;
 use crate::output::{self, Exit, Messages, SUCCESS};
 use crate::sample::Sample;
 use crate::tables::{row, table, text};
@@ -34,13 +35,13 @@ Time:
 #[command(after_help = EXAMPLES)]
 pub struct IoArgs {
     /// MiB of a transfer.
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = count::<u32>(1..=4096))]
     pub mib: u32,
     /// Only transfers whose names contain this.
     #[arg(long, value_name = "TEXT")]
     pub only: Option<String>,
     /// Runs of each transfer.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = count::<u32>(1..=1000))]
     pub runs: u32,
     #[command(flatten)]
     pub cache: CacheArgs,

@@ -1,6 +1,7 @@
 //! `nagori bench mem`: speed of the memory models on the host.
 
 use crate::bench::channels;
+use crate::numbers::count;
 use crate::output::{self, Exit, Messages, SUCCESS};
 use crate::sample::Sample;
 use crate::signals::Signals;
@@ -54,7 +55,7 @@ pub struct MemArgs {
     #[arg(long)]
     pub quick: bool,
     /// Runs of each row [default: 3, and 5 of each pair that is compared].
-    #[arg(long, value_name = "N", conflicts_with = "quick", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", conflicts_with = "quick", value_parser = count::<u32>(1..=1000))]
     pub repeats: Option<u32>,
     /// An object of calibration, speed, options, memory and threads on stdout, instead of tables.
     #[arg(long)]

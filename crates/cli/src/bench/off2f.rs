@@ -3,6 +3,7 @@
 use super::off2f_guest::{rows, start, texts, Plan, Real, Start, REAL, USED_UP};
 use super::off2f_plot;
 use crate::args::{CacheArgs, MachineArgs};
+use crate::numbers::count;
 use crate::output::{self, Exit, Messages, SUCCESS};
 use crate::plot::{self, Picture};
 use crate::tables::{grouped, row, table, text};
@@ -44,12 +45,12 @@ pub struct Off2fArgs {
     #[command(flatten)]
     pub machine: MachineArgs,
     /// KiB of text of the programs that do nothing, separated by commas; multiples of 4.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(4..=16384),
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = count::<u32>(4..=16384),
           default_values_t = [32, 64, 96, 128, 1024, 2048, 4096, 8192])]
     pub sizes: Vec<u32>,
     /// How often these programs go through their text, and how many times as long the jobs of --real are; several numbers,
     /// separated by commas, show from where on text on NVMM costs more than reading it from the disk once.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=2047), default_values_t = [1])]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = count::<u32>(1..=2047), default_values_t = [1])]
     pub passes: Vec<u32>,
     /// One more program: a static executable for riscv64. May be given several times.
     #[arg(long, value_name = "FILE")]
@@ -69,7 +70,7 @@ pub struct Off2fArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = state, default_value = "cold")]
     pub states: Vec<State>,
     /// Starts of each program in each state; the one with the median of the times is reported.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = count::<u32>(1..=1000))]
     pub repeat: u32,
     /// A list of {program, passes, text_kib, memory, state, format, method, exec_to_exit_ns, fastest_ns, slowest_ns, starts,
     /// page_faults, bytes_read, nvmm_fetches, break_even_passes}.

@@ -2,6 +2,7 @@
 
 use super::child;
 use crate::args::CacheArgs;
+use crate::numbers::count;
 use crate::output::{self, Exit, Messages, SUCCESS};
 use crate::sample::Sample;
 use crate::tables::{row, table, text};
@@ -27,7 +28,7 @@ Time:
 #[command(after_help = EXAMPLES)]
 pub struct StartArgs {
     /// Runs of each kind; the median counts, and the mean has a 95 % confidence interval.
-    #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 9, value_parser = count::<u32>(1..))]
     pub runs: u32,
     #[command(flatten)]
     pub cache: CacheArgs,

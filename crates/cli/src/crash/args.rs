@@ -2,7 +2,8 @@
 
 use crate::args::{CacheArgs, DeviceArgs, EngineKind, MachineArgs, ModulesArgs};
 use crate::boot::Expose;
-use crate::run::{seconds, FileArg};
+use crate::numbers::{count, seconds, seed};
+use crate::run::FileArg;
 use clap::{Args, Subcommand, ValueEnum};
 use nagori_crash::{Domain, GpfChoice, Mode, Model, Order};
 use nagori_session::crash::Points;
@@ -68,7 +69,7 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "ID")]
     pub id: Option<String>,
     /// Which of the finding's stores, counted from 1.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = count::<usize>(..))]
     pub store: usize,
     /// Wait for a debugger at [HOST:]PORT or unix:PATH there [default port: 1234].
     #[arg(long, value_name = "WHERE", num_args = 0..=1, default_missing_value = "1234")]
@@ -198,13 +199,13 @@ pub struct ExploreArgs {
     #[arg(long, help_heading = "Search")]
     pub from_reset: bool,
     /// Recoveries at a time [default: one for each core of the host]. The report does not depend on it.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Search")]
+    #[arg(long, value_name = "N", value_parser = count::<u32>(1..=1024), help_heading = "Search")]
     pub jobs: Option<u32>,
     /// Only the Ith of N parts of the cuts.
     #[arg(long, value_name = "I/N", value_parser = shard, help_heading = "Search")]
     pub shard: Option<(u32, u32)>,
     /// At most so many recoveries. The report says what was not covered.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Search")]
+    #[arg(long, value_name = "N", value_parser = count::<u64>(1..), help_heading = "Search")]
     pub budget_states: Option<u64>,
     /// End the search as soon as some content fails, and its cause is known: for whoever wants to know only whether there is
     /// one. The report says what was not covered.
@@ -215,16 +216,16 @@ pub struct ExploreArgs {
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "Search")]
     pub budget_time: Option<f64>,
     /// Cuts with at most so many undecided lines are searched exhaustively.
-    #[arg(long, value_name = "LINES", default_value_t = 12, value_parser = clap::value_parser!(u32).range(..=30), help_heading = "Search")]
+    #[arg(long, value_name = "LINES", default_value_t = 12, value_parser = count::<u32>(..=30), help_heading = "Search")]
     pub exhaustive: u32,
     /// Go on from contents that fail: what else may be lost in addition. It mostly fails for the same cause.
     #[arg(long, help_heading = "Search")]
     pub beyond_failures: bool,
     /// Of cuts with more so many random contents are tried, besides those with up to two lines lost or kept.
-    #[arg(long, value_name = "N", default_value_t = 64, help_heading = "Search")]
+    #[arg(long, value_name = "N", default_value_t = 64, help_heading = "Search", value_parser = count::<u32>(..))]
     pub random: u32,
     /// Seed of the random contents.
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Search")]
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Search", value_parser = seed)]
     pub seed: u64,
     /// Cut the power a second time, during --recover, and recover again: of so many recoveries that store to NVMM, one of all
     /// that read the same. The report says of how many there are.
@@ -234,7 +235,8 @@ pub struct ExploreArgs {
         default_value_t = 0,
         hide_default_value = true,
         conflicts_with = "from_reset",
-        help_heading = "Search"
+        help_heading = "Search",
+        value_parser = count::<u32>(..)
     )]
     pub recuts: u32,
     /// Guest time of --setup and --workload, in seconds.
@@ -328,7 +330,8 @@ impl ExploreArgs {
 }
 
 fn domain(text: &str) -> Result<Domain, String> {
-    let lines = text.strip_prefix("gpf:").and_then(|n| n.parse().ok());
+    let lines = text.strip_prefix("gpf:");
+    let lines = lines.and_then(|n| nagori_values::count(n, ..).ok());
     match (text, lines) {
         ("none", _) => Ok(Domain::None),
         ("adr", _) => Ok(Domain::Adr),
@@ -343,7 +346,7 @@ fn domain(text: &str) -> Result<Domain, String> {
 
 fn shard(text: &str) -> Result<(u32, u32), String> {
     let parts = text.split_once('/');
-    let parts = parts.and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
+    let parts = parts.and_then(|(i, n)| Some((count(..)(i).ok()?, count(..)(n).ok()?)));
     match parts {
         Some((i, n)) if 1 <= i && i <= n => Ok((i, n)),
         _ => Err("expected I/N, with I from 1 to N".into()),

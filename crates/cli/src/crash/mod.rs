@@ -9,6 +9,7 @@ use crate::boot::Expose;
 use crate::output::file::Staged;
 use crate::output::{self, Exit, Messages, SUCCESS};
 use crate::signals;
+use crate::tables::counted;
 use anyhow::{anyhow, bail, Context};
 use args::{CrashArgs, CrashCommand, ExploreArgs, MergeArgs, ModeKind, OracleKind, ResultArgs};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -456,8 +457,8 @@ fn show(report: &Report) -> anyhow::Result<()> {
     let mut text = String::new();
     for (function, findings) in by_function(&report.findings) {
         let contents: u64 = findings.iter().map(|f| f.count).sum();
-        let [found, contents] = [(findings.len() as u64, "finding"), (contents, "content")]
-            .map(|(n, what)| format!("{n} {what}{}", if n == 1 { "" } else { "s" }));
+        let found = counted(findings.len() as u64, "finding");
+        let contents = counted(contents, "content");
         let _ = writeln!(text, "{function}: {found}, {contents}");
         for f in findings {
             show_finding(&mut text, f);
@@ -467,12 +468,12 @@ fn show(report: &Report) -> anyhow::Result<()> {
         let place = w.frames.first().map(names::frame).unwrap_or_default();
         let _ = writeln!(
             text,
-            "warning: {}{} at {place} ({} times)",
+            "warning: {}{} at {place} ({})",
             word(w.kind),
             w.sink
                 .map(|s| format!(" ({})", word(s)))
                 .unwrap_or_default(),
-            w.count
+            counted(w.count, "time")
         );
     }
     for note in &report.notes {
@@ -484,10 +485,10 @@ fn show(report: &Report) -> anyhow::Result<()> {
     let c = &report.coverage;
     let _ = writeln!(
         text,
-        "{} findings; {} recoveries; of {} cuts {} covered completely; contents: {} of {} covered",
-        report.findings.len(),
-        report.recoveries,
-        c.cuts,
+        "{}; {}; of {} {} covered completely; contents: {} of {} covered",
+        counted(report.findings.len() as u64, "finding"),
+        counted(report.recoveries, "recovery"),
+        counted(c.cuts, "cut"),
         c.complete,
         count(c.states_covered),
         count(c.states)
@@ -495,8 +496,12 @@ fn show(report: &Report) -> anyhow::Result<()> {
     if let Some(r) = &report.recuts {
         let _ = writeln!(
             text,
-            "second cuts: {} of {} recoveries that store were cut, {} recoveries from that; of {} cuts {} covered completely",
-            r.recorded, r.storing, r.recoveries, r.cuts, r.complete
+            "second cuts: {} of {} that store cut, {} from that; of {} {} covered completely",
+            r.recorded,
+            counted(r.storing, "recovery"),
+            counted(r.recoveries, "recovery"),
+            counted(r.cuts, "cut"),
+            r.complete
         );
     }
     let left: std::collections::BTreeSet<String> = report
@@ -511,8 +516,8 @@ fn show(report: &Report) -> anyhow::Result<()> {
     if c.unstable > 0 {
         let _ = writeln!(
             text,
-            "{} recoveries were not the same again: nothing is complete",
-            c.unstable
+            "not the same again: {}; so nothing is complete",
+            counted(c.unstable, "recovery")
         );
     }
     output::print(&text)

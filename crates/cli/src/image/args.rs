@@ -1,6 +1,7 @@
 //! Arguments of `nagori image`.
 
 use crate::args::{CacheArgs, ModulesArgs};
+use crate::numbers::in_units;
 use clap::{Args, Subcommand, ValueEnum};
 use nagori_image::{Base, RootfsSpec};
 use std::path::PathBuf;
@@ -129,8 +130,8 @@ pub struct RootfsArgs {
     /// A directory that provisioning scripts see, read-only, at $NAGORI_FILES.
     #[arg(long, value_name = "DIR", requires = "provision")]
     pub files: Option<PathBuf>,
-    /// Free space in it, in MiB; the image is sparse [default: 512].
-    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    /// Free space in it, in MiB or with a unit (1GiB); the image is sparse [default: 512].
+    #[arg(long, value_name = "SIZE", value_parser = in_units::<u32>("MiB", 1..=1 << 20))]
     pub free: Option<u32>,
 }
 

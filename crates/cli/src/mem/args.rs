@@ -1,5 +1,6 @@
 //! Arguments of `nagori mem`.
 
+use crate::numbers::{count, in_units, real, seed, size};
 use clap::{Args, Subcommand, ValueEnum};
 use nagori_memtime::Ps;
 use nagori_memtrace::{Format, Unaligned};
@@ -57,7 +58,7 @@ pub struct RunArgs {
     ///
     /// The result is the same, bit for bit. Not for --mode dependent, --outstanding, and memories that are not
     /// channels of one controller (board, xpoint, caches, links, wear).
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = count::<u32>(1..=1024))]
     pub threads: u32,
     /// One JSON object instead of tables.
     #[arg(long)]
@@ -123,11 +124,11 @@ pub struct PlayArgs {
     /// Format of the trace [default: recognised by its first bytes].
     #[arg(long, value_name = "FORMAT")]
     pub format: Option<Format>,
-    /// How requests are submitted.
-    #[arg(long, value_name = "MODE", default_value = "saturated")]
-    pub mode: ModeName,
+    /// How requests are submitted [default: saturated].
+    #[arg(long, value_name = "MODE")]
+    pub mode: Option<ModeName>,
     /// saturated: requests submitted in a clock of the memory, at most.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = count::<u32>(..))]
     pub per_clock: u32,
     /// dependent: time from a completion to the next request.
     #[arg(long, value_name = "TIME", default_value = "0 ns")]
@@ -139,10 +140,10 @@ pub struct PlayArgs {
     #[arg(long, value_name = "TIME")]
     pub cycle: Option<Ps>,
     /// Greatest number of outstanding requests.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count::<u32>(..))]
     pub outstanding: Option<u32>,
     /// Greatest number of accesses of the trace to play.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count::<u64>(..))]
     pub limit: Option<u64>,
     /// Subtract this from all addresses.
     #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = size)]
@@ -163,17 +164,31 @@ pub struct PlayArgs {
     pub region: Option<String>,
 }
 
+impl PlayArgs {
+    /// How requests are submitted.
+    pub fn mode(&self) -> ModeName {
+        self.mode.unwrap_or(ModeName::Saturated)
+    }
+}
+
 const SHOW_EXAMPLES: &str = "\
 Examples:
-  nagori mem show --memory ddr3
-  nagori mem show --memory ddr3 --set controller.page=closed --json";
+  nagori mem show ddr3
+  nagori mem show ddr3 --set controller.page=closed --json";
 
 /// Show a memory, every value resolved, with unit, source and origin.
 #[derive(Debug, Args)]
 #[command(after_long_help = SHOW_EXAMPLES)]
 pub struct ShowArgs {
-    #[command(flatten)]
-    pub memory: MemoryArgs,
+    /// Memory: the name of a preset, or a path.
+    #[arg(value_name = "NAME|PATH", required_unless_present = "memory")]
+    pub name: Option<String>,
+    /// The same as an option, as other commands have it.
+    #[arg(short, long, value_name = "NAME|PATH", conflicts_with = "name")]
+    pub memory: Option<String>,
+    /// Change a value of the description; the keys are those shown.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
     /// One JSON object instead of a table.
     #[arg(long)]
     pub json: bool,
@@ -195,7 +210,7 @@ pub struct GenArgs {
     #[arg(value_name = "PATTERN")]
     pub pattern: PatternName,
     /// Number of accesses.
-    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = count::<u64>(..))]
     pub count: u64,
     /// First address.
     #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = size)]
@@ -207,19 +222,19 @@ pub struct GenArgs {
     #[arg(long, value_name = "BYTES", default_value = "4096", value_parser = size)]
     pub stride: u64,
     /// zipf: exponent of the law.
-    #[arg(long, value_name = "S", default_value_t = 0.99)]
+    #[arg(long, value_name = "S", default_value_t = 0.99, value_parser = real(..))]
     pub exponent: f64,
     /// Share of writes, 0 to 1 [default: 0; mixed: 0.3].
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", value_parser = real(0.0..=1.0))]
     pub writes: Option<f64>,
     /// Length of an access: 1 to 64, a power of two.
-    #[arg(long, value_name = "BYTES", default_value_t = 64)]
+    #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = in_units::<u32>("B", ..))]
     pub bytes: u32,
     /// Time from one access to the next, in cycles, in formats with times.
-    #[arg(long, value_name = "CYCLES", default_value_t = 0)]
+    #[arg(long, value_name = "CYCLES", default_value_t = 0, value_parser = count::<u64>(..))]
     pub gap: u64,
     /// Seed of everything random.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = seed)]
     pub seed: u64,
     /// Format to write.
     #[arg(long, value_name = "FORMAT", default_value = "nagori")]
@@ -284,7 +299,7 @@ pub struct ConvertArgs {
     #[arg(long, value_name = "TIME")]
     pub cycle: Option<Ps>,
     /// Cycles from one access to the next, for a trace without times.
-    #[arg(long, value_name = "CYCLES", default_value_t = 0)]
+    #[arg(long, value_name = "CYCLES", default_value_t = 0, value_parser = count::<u64>(..))]
     pub gap: u64,
     /// Accesses that begin inside a line of 64 bytes and reach beyond its end: split, truncate or refuse, as in
     /// `nagori mem run`.
@@ -294,7 +309,7 @@ pub struct ConvertArgs {
     #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = size)]
     pub base: u64,
     /// Greatest number of accesses to convert.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count::<u64>(..))]
     pub limit: Option<u64>,
     /// Leave out packets of gem5 that are neither reads nor writes; they are counted.
     #[arg(long)]
@@ -340,10 +355,10 @@ pub struct RecordArgs {
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Instructions for which the caches are filled and nothing is recorded.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = count::<u64>(..))]
     pub skip: u64,
     /// Greatest number of accesses; then the program is ended.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count::<u64>(..))]
     pub limit: Option<u64>,
     /// Time of an instruction, for formats with a unit of time ("0.3 ns").
     #[arg(long, value_name = "TIME")]
@@ -386,8 +401,11 @@ pub struct SweepArgs {
     #[command(flatten)]
     pub play: PlayArgs,
     /// Runs at the same time [default: one for each processor].
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(short, long, value_name = "N", value_parser = count::<u32>(1..=1024))]
     pub jobs: Option<u32>,
+    /// Add the columns cpu_seconds and requests_per_cpu_second, which differ from run to run.
+    #[arg(long)]
+    pub cpu_time: bool,
     /// Table to write, CSV; without it, it goes to stdout.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -425,25 +443,4 @@ pub struct PlotArgs {
     /// File to write: .html (self-contained), .svg or .png.
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
-}
-
-/// Parses a number of bytes or an address: 4096, 0x1000, 64 KiB, 2GiB.
-pub fn size(text: &str) -> Result<u64, String> {
-    let wrong =
-        || "expected a number, decimal or with 0x, with or without KiB, MiB, GiB".to_string();
-    let t = text.trim();
-    if let Some(hex) = t.strip_prefix("0x") {
-        return u64::from_str_radix(hex, 16).map_err(|_| wrong());
-    }
-    let split = t.find(|c: char| !c.is_ascii_digit()).unwrap_or(t.len());
-    let number: u64 = t[..split].parse().map_err(|_| wrong())?;
-    let unit = match t[split..].trim() {
-        "" | "B" => 1,
-        "KiB" => 1 << 10,
-        "MiB" => 1 << 20,
-        "GiB" => 1 << 30,
-        "TiB" => 1 << 40,
-        _ => return Err(wrong()),
-    };
-    number.checked_mul(unit).ok_or_else(wrong)
 }

@@ -1,6 +1,7 @@
 //! `nagori mem gen`, and patterns without a file.
 
-use crate::mem::args::{size, GenArgs, PatternName};
+use crate::mem::args::{GenArgs, PatternName};
+use crate::numbers::{count, in_units, real, seed, size};
 use crate::output::file::Staged;
 use crate::output::{Exit, Messages, SIGNAL, SUCCESS};
 use crate::tables::grouped;
@@ -10,7 +11,7 @@ use nagori_memtrace::format::Compression;
 use nagori_memtrace::gen::{Generator, Pattern, Spec};
 use nagori_memtrace::output::Writer;
 use nagori_memtrace::{Source, Times};
-use std::str::FromStr;
+use nagori_values::hint;
 
 /// Share of writes of `mixed`.
 const MIXED_WRITES: f64 = 0.3;
@@ -91,6 +92,20 @@ pub fn command(a: &GenArgs, messages: &Messages) -> anyhow::Result<Exit> {
     Ok(SUCCESS)
 }
 
+/// The keys of a pattern in a word.
+const KEYS: [&str; 9] = [
+    "count", "base", "span", "stride", "exponent", "writes", "bytes", "gap", "seed",
+];
+
+/// A value of a key, or the error with the key.
+fn named<T>(
+    wrong: &dyn Fn(String) -> anyhow::Error,
+    key: &str,
+    value: Result<T, String>,
+) -> anyhow::Result<T> {
+    value.map_err(|e| wrong(format!("{key}: {e}")))
+}
+
 /// The pattern of `gen:PATTERN[,key=value...]`, with the keys of `nagori mem gen`.
 pub fn spec(text: &str) -> anyhow::Result<Spec> {
     let wrong = |what: String| anyhow!("trace gen:{text}: {what}");
@@ -122,29 +137,26 @@ pub fn spec(text: &str) -> anyhow::Result<Spec> {
         let (key, value) = part
             .split_once('=')
             .ok_or_else(|| wrong(format!("'{part}' is not key=value")))?;
-        let bytes = || size(value).map_err(|e| wrong(format!("{key}: {e}")));
+        let bytes = || named(&wrong, key, size(value));
         match key {
-            "count" => s.count = number(value).map_err(|e| wrong(format!("{key}: {e}")))?,
+            "count" => s.count = named(&wrong, key, count::<u64>(..)(value))?,
             "base" => s.base = bytes()?,
             "span" => s.span = bytes()?,
             "stride" => stride = bytes()?,
-            "exponent" => exponent = number(value).map_err(|e| wrong(format!("{key}: {e}")))?,
-            "writes" => s.writes = number(value).map_err(|e| wrong(format!("{key}: {e}")))?,
-            "bytes" => s.bytes = number(value).map_err(|e| wrong(format!("{key}: {e}")))?,
-            "gap" => s.gap = number(value).map_err(|e| wrong(format!("{key}: {e}")))?,
-            "seed" => s.seed = number(value).map_err(|e| wrong(format!("{key}: {e}")))?,
+            "exponent" => exponent = named(&wrong, key, real(..)(value))?,
+            "writes" => s.writes = named(&wrong, key, real(0.0..=1.0)(value))?,
+            "bytes" => s.bytes = named(&wrong, key, in_units::<u32>("B", ..)(value))?,
+            "gap" => s.gap = named(&wrong, key, count::<u64>(..)(value))?,
+            "seed" => s.seed = named(&wrong, key, seed(value))?,
             _ => bail!(wrong(format!(
-                "no known key '{key}': expected one of count, base, span, stride, exponent, writes, bytes, gap, seed"
+                "no known key '{key}': expected one of {}{}",
+                KEYS.join(", "),
+                hint(key, KEYS)
             ))),
         }
     }
     s.pattern = pattern(name, stride, exponent);
     Ok(s)
-}
-
-fn number<T: FromStr>(text: &str) -> Result<T, String> {
-    text.parse()
-        .map_err(|_| format!("'{text}' is no such number"))
 }
 
 #[cfg(test)]
@@ -157,15 +169,32 @@ mod tests {
         assert_eq!(s.pattern, Pattern::Strided(8192));
         assert_eq!((s.count, s.writes, s.span, s.base), (5, 0.5, 1 << 30, 64));
         assert_eq!(spec("mixed").unwrap().writes, 0.3);
+        let s = spec("random,count=1e6,bytes=32 B,gap=0x10,span=1.5GiB").unwrap();
+        assert_eq!(
+            (s.count, s.bytes, s.gap, s.span),
+            (1_000_000, 32, 16, 3 << 29)
+        );
         for (text, what) in [
             (
                 "fast",
                 "no known pattern 'fast': expected one of sequential, random",
             ),
             ("random,count", "'count' is not key=value"),
-            ("random,count=x", "count: 'x' is no such number"),
+            (
+                "random,count=x",
+                "count: `x` is no number: expected a whole number",
+            ),
+            ("random,seed=x", "seed: `x` is no number"),
+            (
+                "random,writes=2",
+                "writes: 2 is not possible: expected a number from 0 to 1",
+            ),
+            ("random,cuont=1", "did you mean `count`?"),
             ("random,size=5", "no known key 'size'"),
-            ("random,span=5q", "span: expected a number"),
+            (
+                "random,span=5q",
+                "span: `5q` is no size, `q` is none of its units",
+            ),
         ] {
             let e = spec(text).unwrap_err().to_string();
             assert!(e.contains(what), "{e}");

@@ -1,5 +1,6 @@
 //! Memories by name or file.
 
+use crate::output::Messages;
 use nagori_memcfg::Kind;
 use nagori_memtime::{dram, MemoryModel};
 use nagori_memtrace::output::{Decompose, Details};
@@ -17,6 +18,19 @@ pub fn load(name: &str, settings: &[String]) -> anyhow::Result<Memory> {
         described: nagori_memcfg::Memory::load(name, settings)?,
         settings: settings.to_vec(),
     })
+}
+
+/// The same, and tells what is unlikely to be meant.
+pub fn load_and_warn(
+    name: &str,
+    settings: &[String],
+    messages: &Messages,
+) -> anyhow::Result<Memory> {
+    let memory = load(name, settings)?;
+    for w in &memory.described.warnings {
+        messages.warning(w);
+    }
+    Ok(memory)
 }
 
 /// Region of a bus trace that is made from a trace without regions.

@@ -22,7 +22,7 @@ use args::{MemCommand, PlotArgs, ShowArgs};
 pub fn command(command: &MemCommand, messages: &Messages) -> anyhow::Result<Exit> {
     match command {
         MemCommand::Run(a) => run::command(a, messages),
-        MemCommand::Show(a) => show(a),
+        MemCommand::Show(a) => show(a, messages),
         MemCommand::Gen(a) => gen::command(a, messages),
         MemCommand::Convert(a) => convert::command(a, messages),
         MemCommand::Record(a) => record::command(a, messages),
@@ -31,8 +31,9 @@ pub fn command(command: &MemCommand, messages: &Messages) -> anyhow::Result<Exit
     }
 }
 
-fn show(a: &ShowArgs) -> anyhow::Result<Exit> {
-    let memory = memory::load(&a.memory.memory, &a.memory.set)?;
+fn show(a: &ShowArgs, messages: &Messages) -> anyhow::Result<Exit> {
+    let name = a.name.as_ref().or(a.memory.as_ref());
+    let memory = memory::load_and_warn(name.context("a memory is needed")?, &a.set, messages)?;
     match a.json {
         true => output::print_json(&memory.to_json())?,
         false => output::print(&memory.show())?,

@@ -20,6 +20,9 @@ pub struct Report {
     pub format: String,
     /// How requests were submitted.
     pub mode: String,
+    /// Whether the trace has times that the default mode has ignored.
+    #[serde(default)]
+    pub ignored_times: bool,
     /// Processor time of the run, reading the trace included.
     pub cpu_seconds: f64,
     /// Requests per second of `cpu_seconds`.
@@ -66,6 +69,8 @@ pub struct About {
     pub format: String,
     /// How requests were submitted.
     pub mode: String,
+    /// Whether the trace has times that the default mode has ignored.
+    pub ignored_times: bool,
 }
 
 impl Report {
@@ -88,6 +93,7 @@ impl Report {
             trace: about.trace,
             format: about.format,
             mode: about.mode,
+            ignored_times: about.ignored_times,
             cpu_seconds,
             requests_per_cpu_second: per(outcome.requests, cpu_seconds),
             simulated_seconds: seconds,

@@ -15,7 +15,7 @@ use nagori_memtime::MemoryModel;
 use nagori_memtrace::drive::{self, Mode, Options, Outcome};
 use nagori_memtrace::gen::Generator;
 use nagori_memtrace::input::{self, Position, Reader};
-use nagori_memtrace::{Error, Source, Unaligned};
+use nagori_memtrace::{Error, Source, Times, Unaligned};
 use rustix::time::{clock_gettime, ClockId};
 use std::path::{Path, PathBuf};
 
@@ -23,6 +23,8 @@ use std::path::{Path, PathBuf};
 pub struct Trace {
     pub source: Box<dyn Source + Send>,
     pub format: String,
+    /// Whether its accesses have times.
+    timed: bool,
     length: Length,
 }
 
@@ -45,6 +47,7 @@ impl Trace {
             let spec = gen::spec(text)?;
             let count = spec.count;
             return Ok(Trace {
+                timed: spec.gap > 0,
                 source: Box::new(Generator::new(spec)?),
                 format: "generated".into(),
                 length: Length::Records(a.limit.map_or(count, |l| l.min(count))),
@@ -76,6 +79,7 @@ impl Trace {
         }
         Ok(Trace {
             format: reader.format().to_string(),
+            timed: reader.times() != Times::None,
             length: match (size, a.limit) {
                 (_, Some(l)) => Length::Records(l),
                 (Some(n), None) => Length::Bytes(n, reader.position()),
@@ -111,11 +115,11 @@ impl Trace {
 /// The options of the driver.
 pub fn options(a: &PlayArgs) -> anyhow::Result<Options> {
     let needs = |mode: ModeName, name: &str| -> anyhow::Result<()> {
-        if a.mode != mode {
+        if a.mode() != mode {
             let mode = mode_name(mode);
             bail!(
                 "{name} belongs to --mode {mode}; the mode is {}",
-                mode_name(a.mode)
+                mode_name(a.mode())
             );
         }
         Ok(())
@@ -132,7 +136,7 @@ pub fn options(a: &PlayArgs) -> anyhow::Result<Options> {
     if a.per_clock != 1 {
         needs(ModeName::Saturated, "--per-clock")?;
     }
-    let mode = match a.mode {
+    let mode = match a.mode() {
         ModeName::Saturated => Mode::Saturated {
             per_clock: a.per_clock,
         },
@@ -167,6 +171,13 @@ pub fn unaligned(count: u64, records: u64, rule: Unaligned) -> String {
         "{} of {} accesses cross the end of a line of 64 bytes; they {done}",
         grouped(count),
         grouped(records)
+    )
+}
+
+/// What is told of a trace whose times nobody has asked to be ignored.
+pub fn ignored_times(trace: &str) -> String {
+    format!(
+        "{trace} has times, which --mode saturated ignores (the default); --mode timestamped plays them"
     )
 }
 
@@ -207,7 +218,8 @@ pub fn play(
         settings: memory.settings().to_vec(),
         trace: trace_name.to_string(),
         format: trace.format,
-        mode: mode_name(a.mode),
+        mode: mode_name(a.mode()),
+        ignored_times: trace.timed && a.mode.is_none(),
     };
     let stats = model.report(outcome.to);
     Ok(Report::new(about, outcome, stats, cpu))
@@ -219,7 +231,7 @@ pub fn command(a: &RunArgs, messages: &Messages) -> anyhow::Result<Exit> {
         draw::check_name(path)?;
     }
     options(&a.play)?;
-    let memory = memory::load(&a.memory.memory, &a.memory.set)?;
+    let memory = memory::load_and_warn(&a.memory.memory, &a.memory.set, messages)?;
     let trace = Trace::open(&a.trace, &a.play, &memory)?;
     let mut model = memory.model()?;
     let signals = messages.signals();
@@ -282,6 +294,9 @@ pub fn command(a: &RunArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let o = &report.outcome;
     if o.unaligned > 0 {
         messages.note(&unaligned(o.unaligned, o.records, a.play.unaligned));
+    }
+    if report.ignored_times {
+        messages.note(&ignored_times(&a.trace));
     }
     // All contents are on the disk before the first file gets its name.
     let text = match a.json {

@@ -3,7 +3,7 @@
 use crate::mem::args::SweepArgs;
 use crate::mem::memory;
 use crate::mem::report::Report;
-use crate::mem::run::{mode_name, options, play, Trace};
+use crate::mem::run::{ignored_times, mode_name, options, play, Trace};
 use crate::output::file::Staged;
 use crate::output::{self, Exit, Messages, SIGNAL, SUCCESS};
 use anyhow::{bail, Context};
@@ -45,6 +45,10 @@ pub const COLUMNS: &[Column] = &[
         real(r.outcome.write_latency.p99_ns)
     }),
     ("energy_pj", |r| real(r.total_energy())),
+];
+
+/// The columns of --cpu-time, in which equal runs differ.
+pub const CPU_COLUMNS: &[Column] = &[
     ("cpu_seconds", |r| Some(r.cpu_seconds.to_string())),
     ("requests_per_cpu_second", |r| {
         real(r.requests_per_cpu_second)
@@ -135,7 +139,8 @@ pub fn command(a: &SweepArgs, messages: &Messages) -> anyhow::Result<Exit> {
     };
     // Errors in a description are reported before the work begins.
     for p in &points {
-        memory::load(p.memory, &settings(p)).with_context(|| describe(p, &axes))?;
+        memory::load_and_warn(p.memory, &settings(p), messages)
+            .with_context(|| describe(p, &axes))?;
     }
     let signals = messages.signals();
     let to = a.output.as_deref().map(Staged::create).transpose();
@@ -205,6 +210,12 @@ pub fn command(a: &SweepArgs, messages: &Messages) -> anyhow::Result<Exit> {
     if let Some(e) = stopped {
         return Err(e);
     }
+    for trace in &a.trace {
+        let of_trace = points.iter().zip(&reports).find(|(p, _)| p.trace == trace);
+        if of_trace.is_some_and(|(_, r)| r.ignored_times) {
+            messages.note(&ignored_times(trace));
+        }
+    }
     let table = csv(a, &axes, &points, &reports);
     match to {
         Some(file) => file.put(table.as_bytes()).context("--output")?,
@@ -229,13 +240,18 @@ fn describe(p: &Point, axes: &[Axis]) -> String {
 fn csv(a: &SweepArgs, axes: &[Axis], points: &[Point], reports: &[Report]) -> String {
     let mut head = NAMES.to_vec();
     head.extend(axes.iter().map(|a| a.key));
-    head.extend(COLUMNS.iter().map(|c| c.0));
+    let cpu = match a.cpu_time {
+        true => CPU_COLUMNS,
+        false => &[],
+    };
+    let columns = || COLUMNS.iter().chain(cpu);
+    head.extend(columns().map(|c| c.0));
     let mut out = line(head.into_iter().map(str::to_string));
-    let mode = mode_name(a.play.mode);
+    let mode = mode_name(a.play.mode());
     for (p, r) in points.iter().zip(reports) {
         let names = [p.memory, p.trace, &mode].into_iter();
         let names = names.chain(p.values.iter().copied()).map(str::to_string);
-        let values = COLUMNS.iter().map(|c| (c.1)(r).unwrap_or_default());
+        let values = columns().map(|c| (c.1)(r).unwrap_or_default());
         out += &line(names.chain(values));
     }
     out

@@ -1,5 +1,6 @@
 //! `nagori ctl`: asks a running machine.
 
+use crate::numbers::{count, size};
 use crate::output::file;
 use crate::output::{self, Exit};
 use crate::tables::{grouped, row, table, text};
@@ -56,7 +57,7 @@ pub enum CtlCommand {
     /// Keep the statistics so far under a label, for the report at the end.
     DumpStatistics {
         /// A number.
-        #[arg(value_name = "LABEL", default_value_t = 0)]
+        #[arg(value_name = "LABEL", default_value_t = 0, value_parser = count::<u64>(..))]
         label: u64,
     },
     /// All parameters that can be set, with units.
@@ -76,16 +77,16 @@ pub enum CtlCommand {
     /// Show memory, or write it to a file; the guest does not notice.
     Dump {
         /// First address, in hexadecimal with 0x; a physical one.
-        #[arg(value_name = "ADDRESS", value_parser = number)]
+        #[arg(value_name = "ADDRESS", value_parser = size)]
         address: u64,
         /// How many bytes.
-        #[arg(value_name = "LENGTH", value_parser = number)]
+        #[arg(value_name = "LENGTH", value_parser = size)]
         length: u64,
         /// File for the bytes; without one they are printed.
         #[arg(value_name = "FILE")]
         path: Option<PathBuf>,
         /// The address is a virtual one of this hart, as it runs now.
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", value_parser = count::<u64>(..))]
         hart: Option<u64>,
     },
     /// Restart harts and devices; memory is kept.
@@ -221,16 +222,6 @@ fn place(path: &std::path::Path) -> anyhow::Result<String> {
     }
 }
 
-/// A number, decimal or hexadecimal.
-fn number(text: &str) -> Result<u64, String> {
-    let digits = text.replace('_', "");
-    let parsed = match digits.strip_prefix("0x") {
-        Some(hex) => u64::from_str_radix(hex, 16),
-        None => digits.parse(),
-    };
-    parsed.map_err(|_| "expected a number, such as 0x80000000 or 4096".into())
-}
-
 /// Memory as lines of 16 bytes with their address, or where it was written.
 fn dump(d: &Dumped) -> anyhow::Result<String> {
     let Some(data) = &d.data else {
@@ -334,9 +325,9 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], first);
         assert!(lines[1].starts_with("0000000080000010  00 ff  ") && lines[1].ends_with("|..|"));
-        assert_eq!(number("0x8000_0000"), Ok(0x8000_0000));
-        assert_eq!(number("16"), Ok(16));
-        assert!(number("ten").is_err() && number("-1").is_err());
+        assert_eq!(size("0x8000_0000"), Ok(0x8000_0000));
+        assert_eq!(size("16"), Ok(16));
+        assert!(size("ten").is_err() && size("-1").is_err());
     }
 
     #[test]

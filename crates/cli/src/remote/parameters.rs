@@ -203,10 +203,7 @@ fn number(row: &FixedRow, value: &SetValue, clock: Period) -> Result<u64, RpcErr
 
 /// A number, also with 0x.
 fn plain(text: &str) -> Option<u64> {
-    match text.strip_prefix("0x") {
-        Some(hex) => u64::from_str_radix(hex, 16).ok(),
-        None => text.parse().ok(),
-    }
+    nagori_values::count(text, ..).ok()
 }
 
 #[cfg(test)]

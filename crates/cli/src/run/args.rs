@@ -3,6 +3,7 @@
 use crate::args::{
     CacheArgs, DeviceArgs, EngineKind, InspectArgs, MachineArgs, ModulesArgs, NvmmArgs, PowerArgs,
 };
+use crate::numbers::{count, seconds, seed};
 use clap::Args;
 use nagori_memtime::Method;
 use nagori_session::rtc::Rtc;
@@ -105,10 +106,10 @@ pub struct CompareArgs {
     ///
     /// The table then has means with 95 % confidence intervals (Student's t), medians, least and greatest;
     /// run times are compared between runs with the same seed.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = count::<u32>(1..=10_000))]
     pub repeats: u32,
     /// How many machines run at a time [default: one for each core of the host].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = count::<u32>(1..))]
     pub jobs: Option<u32>,
     /// Draw the run times: a file that ends in .svg or .png.
     #[arg(long, value_name = "FILE")]
@@ -198,14 +199,14 @@ pub struct CommonArgs {
     /// Without it programs begin at the same machine time, at the same addresses, and get the same random
     /// numbers. With it the guest's kernel is given other entropy, addresses are randomised (ASLR), and the
     /// program begins up to 4 ms later, a tick of the kernel. The same seed gives the same run, to the cycle.
-    #[arg(long, value_name = "N", help_heading = "Run")]
+    #[arg(long, value_name = "N", help_heading = "Run", value_parser = seed)]
     pub seed: Option<u64>,
     /// Instructions that warm caches, TLBs and predictors before statistics start.
     ///
     /// If what is timed ends before them, there are no statistics: that is an error, and the exit code is 1
     /// where the program's is 0.
     #[arg(long, value_name = "N", help_heading = "Run", conflicts_with = "functional",
-          value_parser = clap::value_parser!(u64).range(1..))]
+          value_parser = count::<u64>(1..))]
     pub warm_up: Option<u64>,
     /// Time of the guest's clock when the program starts: a date (in UTC), such as 2026-10-01 or
     /// 2026-10-01T12:30:00, or `host`: this host's time, with which runs differ [default: the machine's
@@ -219,7 +220,7 @@ pub struct CommonArgs {
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "Run")]
     pub host_timeout: Option<f64>,
     /// End the program after this many instructions of all harts together.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Run")]
+    #[arg(long, value_name = "N", value_parser = count::<u64>(1..), help_heading = "Run")]
     pub max_instructions: Option<u64>,
     /// Make markers of the program no-ops.
     #[arg(long, help_heading = "Run")]
@@ -257,14 +258,6 @@ fn variable(text: &str) -> Result<String, String> {
     match text.split_once('=') {
         Some((name, _)) if !name.is_empty() => Ok(text.into()),
         _ => Err("expected NAME=VALUE".into()),
-    }
-}
-
-/// Parses a time in seconds.
-pub fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(s) if s > 0.0 && s <= 1e6 => Ok(s),
-        _ => Err("expected seconds, more than 0 and at most 1000000".into()),
     }
 }
 

@@ -547,10 +547,10 @@ fn repeated(rows: &[Row], repeats: usize) -> String {
         heading(rows)
     );
     let longest = rows.iter().flat_map(Row::times).fold(0.0, f64::max);
-    let (unit, name) = unit(longest);
+    let (unit, unit_name) = unit(longest);
     let mut t = table([
         heading(rows).to_string(),
-        format!("guest time, {name}"),
+        format!("guest time, {unit_name}"),
         "median".into(),
         "min".into(),
         "max".into(),

@@ -6,7 +6,7 @@ mod picture;
 mod report;
 mod streams;
 
-pub use args::{seconds, CompareArgs, FileArg, RunProgramArgs};
+pub use args::{CompareArgs, FileArg, RunProgramArgs};
 pub use compare::command as compare;
 
 use crate::args::{engine, InspectArgs, PowerArgs};

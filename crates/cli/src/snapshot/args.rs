@@ -1,6 +1,7 @@
 //! Arguments of the snapshot commands.
 
 use crate::args::{CacheArgs, DeviceArgs, MachineArgs, ModulesArgs, RunArgs};
+use crate::numbers::count;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -100,10 +101,10 @@ pub enum SnapshotCommand {
         #[command(flatten)]
         cache: CacheArgs,
         /// Keep this many, those used last.
-        #[arg(long, value_name = "N", default_value_t = 0)]
+        #[arg(long, value_name = "N", default_value_t = 0, value_parser = count::<usize>(..))]
         keep: usize,
         /// Remove only those that were not used for this many days.
-        #[arg(long, value_name = "DAYS")]
+        #[arg(long, value_name = "DAYS", value_parser = count::<u64>(..))]
         older_than: Option<u64>,
         /// Print what would be removed, and remove nothing.
         #[arg(long)]

@@ -8,6 +8,7 @@
 
 use std::fmt;
 
+use nagori_values::{scan, TIME};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -263,25 +264,26 @@ impl Parser<'_> {
 
     fn number(&mut self) -> Result<Node, Error> {
         let start = self.at;
-        let digits = self
-            .word(|c| c.is_ascii_digit() || c == '.' || c == '_')
-            .replace('_', "");
-        self.skip();
+        let Some((number, rest)) = scan(&self.text[start..]) else {
+            return Err(self.error("a number such as 12, 7.5 or 1e3 expected"));
+        };
+        self.at = self.text.len() - rest.len();
         let before_unit = self.at;
         let unit = self.word(|c| c.is_ascii_alphanumeric()).to_owned();
         match unit.as_str() {
-            "" | "nCK" => match digits.parse::<u32>() {
-                Ok(n) => Ok(Node::Clocks(n.into())),
-                Err(_) => {
+            "" | "nCK" => match number.times(1).map(u32::try_from) {
+                Ok(Ok(n)) => Ok(Node::Clocks(n.into())),
+                _ => {
                     self.at = start;
                     Err(self.error("clocks are a whole number below 2^32"))
                 }
             },
-            _ => match format!("{digits} {unit}").parse::<Ps>() {
-                Ok(t) => Ok(Node::Time(t)),
-                Err(e) => {
+            _ => match TIME.unit(&unit).and_then(|u| number.times(u).ok()) {
+                Some(ps) => Ok(Node::Time(Ps(ps))),
+                None => {
+                    let text = self.text[start..self.at].to_owned();
                     self.at = before_unit;
-                    Err(self.error(&e.to_string()))
+                    Err(self.error(&Error::Time(text).to_string()))
                 }
             },
         }

@@ -9,13 +9,19 @@ use nagori_hart::config::{Ext, Extensions};
 
 /// An impossible value.
 pub(super) struct Problem {
-    key: String,
+    pub(super) key: String,
     problem: String,
+    /// The values that are possible, for plain ranges.
+    pub(super) range: Option<(u64, u64)>,
 }
 
 impl Problem {
     pub(super) fn new(key: String, problem: String) -> Self {
-        Problem { key, problem }
+        Problem {
+            key,
+            problem,
+            range: None,
+        }
     }
 
     pub(super) fn at(self, source: &Source) -> ConfigError {
@@ -46,15 +52,14 @@ pub(super) fn ensure(ok: bool, key: &str, problem: impl FnOnce() -> String) -> R
     if ok {
         return Ok(());
     }
-    Err(Problem {
-        key: key.into(),
-        problem: problem(),
-    })
+    Err(Problem::new(key.into(), problem()))
 }
 
 pub(super) fn within(key: &str, value: u64, low: u64, high: u64) -> Result<(), Problem> {
-    ensure((low..=high).contains(&value), key, || {
-        format!("{value} is outside {low} to {high}")
+    let outside = || format!("{value} is outside {low} to {high}");
+    ensure((low..=high).contains(&value), key, outside).map_err(|p| Problem {
+        range: Some((low, high)),
+        ..p
     })
 }
 
@@ -411,18 +416,15 @@ fn controller(c: &MachineConfig) -> Result<(), Problem> {
             field,
             value,
             expected,
-        } => Problem {
-            key: match field {
+        } => Problem::new(
+            match field {
                 "capacity" => "memory.size".into(),
                 "nvmm_base" => "memory.nvmm_boundary".into(),
                 _ => key(field),
             },
-            problem: format!("{value} is not possible: expected {expected}"),
-        },
-        other => Problem {
-            key: "memory.controller".into(),
-            problem: other.to_string(),
-        },
+            format!("{value} is not possible: expected {expected}"),
+        ),
+        other => Problem::new("memory.controller".into(), other.to_string()),
     })?;
     // The rule of the control block, which counts clocks.
     let d = &m.controller.delays;
@@ -434,10 +436,8 @@ fn controller(c: &MachineConfig) -> Result<(), Problem> {
         ("tras", d.tras),
     ] {
         let whole = m.controller.clock.whole_clocks(delay);
-        whole.map_err(|e| Problem {
-            key: key(&format!("delays.{name}")),
-            problem: e.to_string(),
-        })?;
+        let key = key(&format!("delays.{name}"));
+        whole.map_err(|e| Problem::new(key, e.to_string()))?;
     }
     Ok(())
 }

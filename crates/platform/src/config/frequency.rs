@@ -22,7 +22,7 @@ impl Frequency {
 
     /// Reads text.
     pub fn parse(text: &str) -> Result<Frequency, String> {
-        let plain = || text.trim().parse().ok().map(|hz| (hz, 1));
+        let plain = || nagori_values::count(text, ..).ok().map(|hz| (hz, 1));
         let (num, den) = frequency(text).or_else(plain).ok_or_else(|| {
             format!("`{text}` is no frequency: expected a number of Hz, or a number, decimal or fraction with one of Hz, kHz, MHz, GHz, such as \"200/3 MHz\"")
         })?;

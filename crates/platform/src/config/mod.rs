@@ -33,6 +33,7 @@ pub use stores::{
 };
 pub use types::*;
 
+use nagori_values::{hint, types_in_words};
 use serde::{de::DeserializeOwned, Deserialize, Serialize};
 use std::collections::BTreeMap;
 use toml::{Table, Value};
@@ -44,9 +45,7 @@ pub(crate) const PRESET_TEXT_KEYS: &[&str] = &["name", "description", "source"];
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// No description has this name.
-    #[error(
-        "there is no {kind} `{name}`; known are: {known} (a path must contain `/` or end in .toml)"
-    )]
+    #[error("there is no {kind} `{name}`{hint}; known are: {known} (a path must contain `/` or end in .toml)", hint = hint(.name, .known.split(", ")))]
     NotFound {
         /// The kind of description.
         kind: &'static str,
@@ -143,7 +142,7 @@ impl Machine {
             origins.insert(key, Origin::Override);
         }
         complete_controller(library, source, &mut table, &mut origins)?;
-        let mut config: MachineConfig = decode(source, Value::Table(table))?;
+        let mut config = decode_machine(source, table)?;
         region::read_files(source, &mut config).map_err(|p| p.at(source))?;
         check::machine(&config).map_err(|p| p.at(source))?;
 
@@ -196,7 +195,7 @@ impl Machine {
             }
             origins.insert(key, Origin::Override);
         }
-        let mut config: MachineConfig = decode(&source, Value::Table(table))?;
+        let mut config = decode_machine(&source, table)?;
         region::read_files(&source, &mut config).map_err(|p| p.at(&source))?;
         let machine = Machine {
             config,
@@ -244,8 +243,20 @@ fn parse(source: &Source) -> Result<Table, ConfigError> {
     })
 }
 
+/// Whole numbers that are written with a point or an exponent, as `1e6`, are whole numbers.
+fn whole(value: Value) -> Value {
+    // Those below are exact in a double.
+    const EXACT: f64 = 9e15;
+    match value {
+        Value::Float(n) if n.fract() == 0.0 && n.abs() < EXACT => Value::Integer(n as i64),
+        Value::Array(all) => Value::Array(all.into_iter().map(whole).collect()),
+        Value::Table(t) => Value::Table(t.into_iter().map(|(k, v)| (k, whole(v))).collect()),
+        other => other,
+    }
+}
+
 fn decode<T: DeserializeOwned>(source: &Source, value: Value) -> Result<T, ConfigError> {
-    serde_path_to_error::deserialize(value).map_err(|e| {
+    serde_path_to_error::deserialize(whole(value)).map_err(|e| {
         let path = e.path().to_string();
         let problem = e.into_inner().message().trim().to_string();
         let mut key = if path == "." { String::new() } else { path };
@@ -265,12 +276,52 @@ fn decode<T: DeserializeOwned>(source: &Source, value: Value) -> Result<T, Confi
                 format!("{table}.{name}")
             };
         }
+        let mut names = problem.split('`').skip(1).step_by(2);
+        let meant = match names.next() {
+            Some(name) if problem.starts_with("unknown ") => hint(name, names),
+            _ => String::new(),
+        };
         ConfigError::Invalid {
             place: Place::of_key(source, &key),
+            problem: types_in_words(&problem) + &meant,
             key,
-            problem,
         }
     })
+}
+
+/// The same for a machine: where a number is missing, the error says which ones are possible.
+fn decode_machine(source: &Source, table: Table) -> Result<MachineConfig, ConfigError> {
+    decode(source, Value::Table(table.clone())).map_err(|e| match e {
+        ConfigError::Invalid {
+            place,
+            key,
+            problem,
+        } => ConfigError::Invalid {
+            problem: match (problem.split_once(WHOLE), range(source, table, &key)) {
+                (Some((before, _)), Some((low, high))) => format!("{before}{WHOLE}{low} to {high}"),
+                _ => problem,
+            },
+            place,
+            key,
+        },
+        e => e,
+    })
+}
+
+/// How [`types_in_words`] begins to say which numbers are possible.
+const WHOLE: &str = "expected a whole number from ";
+
+/// The range of a number, as the check of an impossible one gives it.
+fn range(source: &Source, mut table: Table, key: &str) -> Option<(u64, u64)> {
+    let (tables, last) = key.rsplit_once('.').unwrap_or(("", key));
+    let mut at = &mut table;
+    for part in tables.split('.').filter(|p| !p.is_empty()) {
+        at = at.get_mut(part)?.as_table_mut()?;
+    }
+    at.insert(last.to_owned(), Value::Integer(u32::MAX.into()));
+    let config: MachineConfig = decode(source, Value::Table(table)).ok()?;
+    let problem = check::machine(&config).err()?;
+    problem.range.filter(|_| problem.key == key)
 }
 
 /// Visits every value that is not a table, with its dotted key.

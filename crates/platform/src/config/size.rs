@@ -9,7 +9,8 @@ use std::fmt;
 #[serde(transparent)]
 pub struct Size(pub u64);
 
-const UNITS: [(&str, u32); 5] = [("B", 0), ("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)];
+/// Names of the units in which sizes are written out, smallest first.
+const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
 
 impl Size {
     /// Whether it is no byte.
@@ -17,36 +18,19 @@ impl Size {
         self.0 == 0
     }
 
-    /// Reads `"4 GiB"`, `"512MiB"` or `"4096"`.
+    /// Reads `"4 GiB"`, `"1.5MiB"`, `"4096"`, `"0x1000"` or `"1e6"`.
     pub fn parse(text: &str) -> Result<Size, String> {
-        let wrong = || {
-            format!("`{text}` is no size: expected a whole number of B, KiB, MiB, GiB or TiB, such as \"4 GiB\"")
-        };
-        let text = text.trim();
-        let end = text
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(text.len());
-        let number: u64 = text[..end].parse().map_err(|_| wrong())?;
-        let unit = text[end..].trim();
-        let shift = match unit {
-            "" => 0,
-            _ => {
-                UNITS
-                    .iter()
-                    .find(|(name, _)| *name == unit)
-                    .ok_or_else(wrong)?
-                    .1
-            }
-        };
-        number.checked_mul(1 << shift).map(Size).ok_or_else(wrong)
+        nagori_values::SIZE.read(text, Some(1)).map(Size)
     }
 }
 
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let fits = |(_, shift): &&(&str, u32)| self.0 != 0 && self.0.is_multiple_of(1 << shift);
-        let (unit, shift) = UNITS.iter().rev().find(fits).unwrap_or(&UNITS[0]);
-        write!(f, "{} {unit}", self.0 >> shift)
+        let zeros = match self.0 {
+            0 => 0,
+            n => (n.trailing_zeros() / 10).min(UNITS.len() as u32 - 1),
+        };
+        write!(f, "{} {}", self.0 >> (10 * zeros), UNITS[zeros as usize])
     }
 }
 
@@ -84,7 +68,7 @@ impl JsonSchema for Size {
             "description": "A number of bytes, or a string with a binary unit such as \"4 GiB\".",
             "oneOf": [
                 { "type": "integer", "minimum": 0 },
-                { "type": "string", "pattern": "^[0-9]+ *(B|KiB|MiB|GiB|TiB)?$" }
+                { "type": "string", "pattern": "^[0-9][0-9_]*(\\.[0-9_]+)?([eE][+-]?[0-9]+)? *(B|KiB|MiB|GiB|TiB)?$" }
             ]
         });
         serde_json::from_value(schema).expect("a fixed schema")
@@ -101,12 +85,13 @@ mod tests {
         assert_eq!(Size::parse("4 GiB"), Ok(Size(4 << 30)));
         assert_eq!(Size::parse("512MiB"), Ok(Size(512 << 20)));
         assert_eq!(Size::parse("7"), Ok(Size(7)));
+        assert_eq!(Size::parse("1.5 GiB"), Ok(Size(3 << 29)));
         for bad in [
             "",
             "GiB",
             "-1",
             "4 GB",
-            "1.5 GiB",
+            "0.1 KiB",
             "99999999999 TiB",
             "4 gib",
             "4 GiB x",

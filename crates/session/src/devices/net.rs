@@ -9,6 +9,7 @@ use nagori_platform::devices::ethmac::Ethmac;
 use nagori_platform::devices::virtio::Net;
 use nagori_platform::machine::Machine;
 use nagori_usernet::{Config, Forward, Link, Nat, Tap, Wire};
+use nagori_values::TIME;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -100,12 +101,14 @@ impl FromStr for NetSpec {
     }
 }
 
-/// Whole microseconds, from [`SHORTEST_DELAY`] to a second.
+/// A time, in microseconds without unit, from [`SHORTEST_DELAY`] to a second.
 fn parse_delay(text: &str) -> Result<Duration, String> {
-    let delay = text.parse().map(Duration::from_micros).ok();
+    const US: u64 = 1_000_000;
+    let ps = TIME.read(text, Some(US));
+    let delay = ps.map(|ps| Duration::from_nanos(ps / 1000)).ok();
     delay
         .filter(|d| (SHORTEST_DELAY..=Duration::from_secs(1)).contains(d))
-        .ok_or_else(|| format!("`{text}` is no delay: expected microseconds from 1 to 1000000"))
+        .ok_or_else(|| format!("`{text}` is no delay: expected microseconds from 1 to 1000000, or a time with its unit, such as \"2 ms\""))
 }
 
 /// Six bytes in hexadecimal; a unicast address.

@@ -10,6 +10,7 @@ mod ways;
 
 use super::parallel::{each, progress};
 use crate::args::MachineArgs;
+use crate::numbers::{count, in_units};
 use crate::output::{self, Exit, Messages, SUCCESS};
 use crate::plot::Picture;
 use anyhow::Context;
@@ -66,22 +67,22 @@ pub struct IomapArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub direction: Vec<Direction>,
     /// Bytes that the program reads or writes at once, in KiB: 1 to 64.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [1, 8, 64], value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [1, 8, 64], value_parser = count::<u32>(1..=64))]
     pub buffer_kib: Vec<u32>,
     /// Transfers of a cell.
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = count::<u32>(1..=1000))]
     pub transfers: u32,
     /// KiB of a transfer.
-    #[arg(long, value_name = "KIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(64..=1_048_576))]
+    #[arg(long, value_name = "KIB", default_value_t = 256, value_parser = in_units::<u32>("KiB", 64..=1_048_576))]
     pub kib: u32,
     /// Cells that run at the same time on this host [default: its processors].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    #[arg(long, value_name = "N", value_parser = count::<u32>(1..=256))]
     pub jobs: Option<u32>,
     /// Use other devices in a loop instead (UART, GPIO, SPI flash), at several rates.
     #[arg(long, conflicts_with_all = TRANSFERS, conflicts_with = "append")]
     pub loops: bool,
     /// Measure instead how late so many interrupts of a second VM are while Linux transfers data [default: 1000000].
-    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1000000", conflicts_with_all = TRANSFERS, conflicts_with = "loops", value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1000000", conflicts_with_all = TRANSFERS, conflicts_with = "loops", value_parser = count::<u32>(1..=100_000_000))]
     pub latency: Option<u32>,
     /// A list of {direction, buffer_kib, way, entries, replacement, mbps, ratio_to_monitor, ...}.
     #[arg(long)]
@@ -105,8 +106,8 @@ const TRANSFERS: [&str; 9] = [
 ];
 
 fn entries(text: &str) -> Result<u32, String> {
-    let n = text.parse().ok();
-    n.filter(|n: &u32| n.is_power_of_two() && (4..=64).contains(n))
+    let n = count::<u32>(4..=64)(text).ok();
+    n.filter(|n| n.is_power_of_two())
         .ok_or_else(|| format!("`{text}` is no size of a small table: expected 4, 8, 16, 32 or 64"))
 }
 

@@ -2,6 +2,7 @@
 
 use super::engine::Engine;
 use crate::args::{method, CacheArgs, MachineArgs};
+use crate::numbers::count;
 use clap::{Args, ValueEnum};
 use nagori_memtime::Method;
 use std::path::PathBuf;
@@ -56,11 +57,11 @@ pub struct SpeedArgs {
     pub quick: bool,
     /// Length of the programs, in percent.
     #[arg(long, value_name = "PERCENT", default_value_t = 100, conflicts_with = "quick",
-          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+          value_parser = count::<u32>(1..=10_000))]
     pub length: u32,
     /// Runs of each, of which the least processor time counts; timed boots are run once.
     #[arg(long, value_name = "N", default_value_t = 3,
-          value_parser = clap::value_parser!(u32).range(1..=100))]
+          value_parser = count::<u32>(1..=100))]
     pub repeats: u32,
     /// Run all of it also in qemu-system-riscv64, and print ratios and which goals are met.
     #[arg(long)]

@@ -1,5 +1,6 @@
 //! The cells of `nagori bench vcopy`, as rows name them and as the C source has them.
 
+use crate::numbers::in_units;
 use clap::ValueEnum;
 use serde::Serialize;
 
@@ -54,10 +55,8 @@ pub fn size(text: &str) -> Result<Size, String> {
     if text == "imix" {
         return Ok(Size::Imix(Imix::Imix));
     }
-    match text.parse() {
-        Ok(n) if (8..=2040).contains(&n) => Ok(Size::Bytes(n)),
-        _ => Err("expected 8 to 2040 bytes, or imix".into()),
-    }
+    let bytes = in_units::<u16>("B", 8..=2040)(text);
+    bytes.map(Size::Bytes).map_err(|e| format!("{e}, or imix"))
 }
 
 macro_rules! choice {

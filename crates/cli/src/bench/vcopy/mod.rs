@@ -9,6 +9,7 @@ mod text;
 
 use super::parallel::{each, progress};
 use crate::args::MachineArgs;
+use crate::numbers::count;
 use crate::output::{self, Exit, Messages, SUCCESS};
 use crate::plot::Picture;
 use anyhow::bail;
@@ -70,7 +71,7 @@ pub struct VcopyArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub consumer: Vec<Consumer>,
     /// Packets that are handed over together: 1 to 256.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = count::<u16>(1..=256))]
     pub batch: Vec<u16>,
     /// Where the buffers are.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
@@ -84,13 +85,13 @@ pub struct VcopyArgs {
     )]
     pub memory_model: Vec<String>,
     /// Counted packets of a repetition [default: 2048; with --native 1000000].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(256..=1_000_000_000))]
+    #[arg(long, value_name = "N", value_parser = count::<u32>(256..=1_000_000_000))]
     pub packets: Option<u32>,
     /// Repetitions of a cell, of which the one with the median throughput is reported; 1 to 9.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=9))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = count::<u32>(1..=9))]
     pub repeat: u32,
     /// Cells that run at the same time on this host [default: its processors].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    #[arg(long, value_name = "N", value_parser = count::<u32>(1..=256))]
     pub jobs: Option<u32>,
     /// Run the same source on this host, with its own non-temporal stores, and its counters if there are any.
     #[arg(long)]
@@ -101,7 +102,8 @@ pub struct VcopyArgs {
         value_name = "P,C",
         value_delimiter = ',',
         num_args = 1,
-        requires = "native"
+        requires = "native",
+        value_parser = count::<u32>(..)
     )]
     pub processors: Vec<u32>,
     /// A list of {packet_bytes, ring, copy, loops, reader, batch, memory, packets, l1_misses, ..., throughput_mpps}.

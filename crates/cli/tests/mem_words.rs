@@ -1,0 +1,112 @@
+//! `nagori mem`: names, numbers, and what is told of a run.
+
+mod common;
+
+use common::*;
+use predicates::str::contains;
+use serde_json::Value;
+use std::path::Path;
+
+fn run(args: &[&str]) -> String {
+    let out = nagori().arg("mem").args(args).assert().code(0);
+    String::from_utf8(out.get_output().stdout.clone()).unwrap()
+}
+
+fn json(args: &[&str]) -> Value {
+    serde_json::from_str(&run(args)).unwrap()
+}
+
+fn fails(args: &[&str], what: &str) {
+    let code = nagori()
+        .arg("mem")
+        .args(args)
+        .assert()
+        .stdout("")
+        .stderr(contains(what));
+    code.code(1);
+}
+
+fn path(p: &Path) -> &str {
+    p.to_str().unwrap()
+}
+
+#[test]
+fn a_memory_is_shown_by_its_name() {
+    assert_eq!(run(&["show", "ddr3"]), run(&["show", "--memory", "ddr3"]));
+    let pcm = run(&["show", "pcm", "--set", "timings.tSET=200 ns"]);
+    assert!(pcm.contains("timings.tSET"), "{pcm}");
+    let two = nagori().args(["mem", "show", "pcm", "-m", "ddr3"]).assert();
+    two.code(2).stderr(contains("cannot be used with"));
+    nagori().args(["mem", "show"]).assert().code(2);
+    fails(&["show", "pmc"], "did you mean `pcm`?");
+    let absurd = ["mem", "show", "pcm", "--set", "timings.tSET=300 ms"];
+    let told =
+        contains("`timings.tSET` is 300 ms, more than 100 times off the longest of the presets");
+    nagori().args(absurd).assert().code(0).stderr(told);
+}
+
+#[test]
+fn times_that_the_default_mode_ignores_are_told_of() {
+    let files = Files::new();
+    let (timed, plain) = (files.path("t.trc"), files.path("p.trc"));
+    std::fs::write(&timed, "0x0 READ 0\n0x40 WRITE 100\n").unwrap();
+    std::fs::write(&plain, "LD 0x0\nST 0x40\n").unwrap();
+    for (trace, mode, told) in [
+        (path(&timed), &[][..], true),
+        (path(&timed), &["--mode", "saturated"], false),
+        (path(&timed), &["--mode", "timestamped"], false),
+        (path(&plain), &[], false),
+        ("gen:random,count=10,gap=5", &[], true),
+        ("gen:random,count=10", &[], false),
+    ] {
+        for command in ["run", "sweep"] {
+            let args = ["mem", command, "-m", "ddr3", "--trace", trace];
+            let out = nagori().args(args).args(mode).assert().code(0);
+            let err = String::from_utf8_lossy(&out.get_output().stderr).into_owned();
+            let said = err.contains("has times, which --mode saturated ignores");
+            assert_eq!(said, told, "{command} {trace} {mode:?}: {err}");
+        }
+        let args = ["run", "-q", "-m", "ddr3", "--json", "--trace", trace];
+        let result = json(&[&args[..], mode].concat());
+        assert_eq!(result["ignored_times"], told, "{trace} {mode:?}");
+    }
+}
+
+#[test]
+fn equal_sweeps_are_equal_and_processor_time_is_asked_for() {
+    let args = [
+        "sweep",
+        "-q",
+        "-m",
+        "ddr3",
+        "--trace",
+        "gen:random,count=1e3",
+    ];
+    let table = run(&args);
+    assert_eq!(table, run(&args));
+    assert!(!table.contains("cpu"), "{table}");
+    let with = run(&[&args[..], &["--cpu-time"]].concat());
+    let first = with.lines().next().unwrap();
+    assert!(
+        first.ends_with(",energy_pj,cpu_seconds,requests_per_cpu_second"),
+        "{first}"
+    );
+}
+
+#[test]
+fn accesses_beyond_the_last_address_are_told_with_their_line() {
+    let files = Files::new();
+    let trace = files.path("t.trc");
+    std::fs::write(&trace, "LD 0x0\nLD 0xFFFFFFFFFFFFFFFF\n").unwrap();
+    let what =
+        "line 2: the access of 64 bytes at 0xffffffffffffffff reaches beyond the last address";
+    let (trace, out) = (path(&trace), files.path("o"));
+    fails(&["run", "-m", "ddr3", "--wrap", "--trace", trace], what);
+    fails(
+        &["convert", trace, "--to", "nagori", "-o", path(&out)],
+        what,
+    );
+    let cut = ["--wrap", "--unaligned", "truncate", "--json"];
+    let r = json(&[&["run", "-q", "-m", "ddr3", "--trace", trace][..], &cut].concat());
+    assert_eq!(r["requests"], 2);
+}
