@@ -783,6 +783,8 @@ impl Hart {
             Notice::DropFetch(s) => {
                 let cache = &mut w.coherence().l1i[self.id];
                 self.fetch.drop_slot(cache, s as usize);
+                // Translated code does not look at a line again that it goes on in.
+                self.recheck = true;
             }
             Notice::DropWrite(s) => self.data.at_mut(s as usize).write = crate::filter::NEVER,
             Notice::GuardPage(p) => {

@@ -43,15 +43,8 @@ pub enum Ran {
         /// How it ended.
         end: End,
     },
-    /// The block at `pc` was begun; the interpreter goes on.
-    Rest {
-        /// Which block.
-        block: u32,
-        /// Address of its first instruction.
-        pc: u64,
-        /// The instruction to go on with.
-        first: usize,
-    },
+    /// A block was begun; the interpreter goes on.
+    Rest(Within),
 }
 
 /// Runs blocks of one hart.
@@ -411,6 +404,7 @@ impl Hart {
     ) -> End {
         let ops = &code.ops(b)[i..=i];
         let end = pc.wrapping_add(b.bytes as u64);
+        self.has_fetched(&ops[0], M::LINES);
         self.ops::<W, M>(w, ops, i, pc, end)
     }
 

@@ -52,15 +52,21 @@ impl Hart {
     pub fn poll_notices<W: World>(&mut self, w: &mut W) {
         if W::PARALLEL {
             w.acquire();
-            if w.coherence().has_notices(self.id) {
-                self.heed_notices(w);
-            }
+            self.heed_notices(w);
+        }
+    }
+
+    /// Applies what others, or events, want of this hart's filters while it runs.
+    #[inline(always)]
+    pub(crate) fn heed_notices<W: World>(&mut self, w: &mut W) {
+        if w.coherence().has_notices(self.id) {
+            self.heed_all(w);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn heed_notices<W: World>(&mut self, w: &mut W) {
+    fn heed_all<W: World>(&mut self, w: &mut W) {
         for n in w.coherence().take_notices(self.id) {
             match n {
                 // Code may be running: it is dropped between blocks.

@@ -283,10 +283,9 @@ impl Hart {
                         let end = self.interpret::<W, M>(code, w, id, pc, None);
                         (id, pc, end)
                     }
-                    Ran::Rest { block, pc, first } => {
-                        self.poll_notices(w);
-                        let end = self.interpret::<W, M>(code, w, block, pc, Some(first));
-                        (block, pc, end)
+                    Ran::Rest(at) => {
+                        let end = self.interpret_rest::<W, M>(code, w, at);
+                        (at.block, at.pc, end)
                     }
                     Ran::Ended { block, pc, end } => (block, pc, end),
                 };
@@ -353,6 +352,27 @@ impl Hart {
             },
             (end, _) => end,
         }
+    }
+
+    /// Runs the rest of a block that an engine has begun.
+    #[inline(always)]
+    fn interpret_rest<W: World, M: Mode>(
+        &mut self,
+        code: &CodeCache,
+        w: &mut W,
+        at: Within,
+    ) -> End {
+        self.poll_notices(w);
+        let op = &code.ops(code.block(at.block))[at.next];
+        self.has_fetched(op, M::LINES && at.fetched);
+        self.interpret::<W, M>(code, w, at.block, at.pc, Some(at.next))
+    }
+
+    /// Whether the line in which the next instruction ends has been fetched for it. Then it is not looked up again: it may have
+    /// been evicted since, and the instruction has it.
+    #[inline(always)]
+    pub(crate) fn has_fetched(&mut self, op: &PreOp, fetched: bool) {
+        self.line_fetched = fetched && op.flags & NEW_LINE != 0;
     }
 
     /// Brings time, counters and program counter up to the end of a block.
@@ -497,17 +517,16 @@ impl Hart {
                 Some(Ran::Ended { block, pc, end }) => {
                     return self.end_block::<W, M>(code, w, block, pc, end);
                 }
-                Some(Ran::Rest { block, pc, first }) => {
-                    self.poll_notices(w);
-                    let end = self.interpret::<W, M>(code, w, block, pc, Some(first));
-                    return self.end_block::<W, M>(code, w, block, pc, end);
+                Some(Ran::Rest(at)) => {
+                    let end = self.interpret_rest::<W, M>(code, w, at);
+                    return self.end_block::<W, M>(code, w, at.block, at.pc, end);
                 }
                 Some(Ran::Blocks | Ran::Cold) => return None,
             }
         }
         let b = code.block(id);
         let op = &code.ops(b)[n];
-        self.line_fetched = r.fetched && op.flags & NEW_LINE != 0;
+        self.has_fetched(op, r.fetched);
         let end = if simple {
             self.interpret::<W, M>(code, w, id, r.pc, Some(n))
         } else {

@@ -21,10 +21,12 @@ pub(crate) mod exit {
     pub const TRAP: u64 = 1;
     /// After an access to a device.
     pub const LEFT: u64 = 2;
-    /// For the interpreter to go on with an instruction.
+    /// For the interpreter to go on with an instruction, whose line is fetched.
     pub const REST: u64 = 3;
     /// In front of an instruction that has to wait.
     pub const NOT_NOW: u64 = 4;
+    /// For the interpreter to go on with a block that has begun: the line of its first byte is fetched.
+    pub const BEGUN: u64 = 5;
 }
 
 /// Left by no link.
@@ -233,7 +235,7 @@ unsafe extern "sysv64" fn pending<W: World>(hart: *mut Hart, info: u64, _: u64) 
     // Results of earlier blocks are pending at its end: the interpreter does this bookkeeping.
     if fetch(&mut s) == 0 {
         s.h.begin_block(s.b);
-        leave(s.h, exit::REST, (s.id as u64) << 8);
+        leave(s.h, exit::BEGUN, (s.id as u64) << 8);
     }
     1
 }
@@ -249,7 +251,7 @@ unsafe extern "sysv64" fn late<W: World>(hart: *mut Hart, info: u64, _: u64) -> 
         if s.h.late_registers() & needs == 0 {
             return 0;
         }
-        return leave(s.h, exit::REST, (s.id as u64) << 8);
+        return leave(s.h, exit::BEGUN, (s.id as u64) << 8);
     }
     s.h.poll_notices(s.w);
     let p = &s.code.ops(s.b)[s.i];

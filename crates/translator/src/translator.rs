@@ -396,7 +396,7 @@ impl<W: World> Translator<W> {
         let i = calls::place(a.info).1;
         let (why, more) = match a.exit {
             exit::LEFT => (Reason::Device, i + 1),
-            exit::REST => (Reason::Rest, i),
+            exit::REST | exit::BEGUN => (Reason::Rest, i),
             exit::NOT_NOW => (Reason::Retry, i),
             exit::TRAP => (Reason::Trap, i),
             _ if hart.wants_recheck() => (Reason::Recheck, 0),
@@ -596,13 +596,14 @@ impl<W: World> Translator<W> {
                 let end = End::NotNow(i);
                 Ran::Ended { block, pc, end }
             }
-            exit::REST => {
+            exit::REST | exit::BEGUN => {
                 self.stats.rests += 1;
-                Ran::Rest {
+                Ran::Rest(Within {
                     block,
                     pc,
-                    first: i,
-                }
+                    next: i,
+                    fetched: why == exit::REST,
+                })
             }
             _ => {
                 self.stats.traps += 1;

@@ -132,7 +132,7 @@ pub(super) struct Levels {
     /// The modified lines that are older states.
     pub versions: Versions,
     /// Filter slots of the running hart whose lines are gone.
-    dropped: Vec<(Side, u16)>,
+    pub dropped: Vec<(Side, u16)>,
     /// The core cycle of the running hart's request.
     pub now: u64,
     /// Whether requests have to be handled in the order of time: see [`Coherence::keeps_order`].
@@ -716,10 +716,11 @@ impl Coherence {
 
     /// Cleans a modified line in the other hart's cache and puts it into the first level that both
     /// harts share. If they share none, it goes into the requesting hart's last level and to memory.
+    /// `by` is the running hart, or nobody.
     /// Returns the probe's latency in core cycles, `None` without outer levels.
     pub(crate) fn hand_over(
         &mut self,
-        hart: usize,
+        (hart, by): (usize, usize),
         from: usize,
         line: u64,
         now: u64,
@@ -730,11 +731,11 @@ impl Coherence {
         let mut levels = self.levels.levels.iter();
         let shared = levels.position(|l| l.of(hart) == l.of(from));
         match shared {
-            Some(k) => self.put(k, (hart, hart), line, true, None),
+            Some(k) => self.put(k, (hart, by), line, true, None),
             None => {
                 self.levels.to_memory.push((line, None));
                 if self.levels.levels[last].cache(hart).find(line).is_none() {
-                    self.allocate(last, (hart, hart), line, false, None);
+                    self.allocate(last, (hart, by), line, false, None);
                 }
             }
         }

@@ -15,6 +15,21 @@ impl Coherence {
         })
     }
 
+    /// Checks that nothing is left that a hart was to do at once: none runs. The first violation is the error.
+    pub(crate) fn check_left_over(&self) -> Result<(), String> {
+        let l = &self.levels;
+        let all = [
+            (!l.dropped.is_empty(), "a filter slot to be emptied"),
+            (!l.to_memory.is_empty(), "a line to be written to memory"),
+            (!l.begun.is_empty(), "a set to be guarded"),
+            (l.stores.has_deeds(), "a deed to be carried out"),
+        ];
+        match all.into_iter().find(|(left, _)| *left) {
+            Some((_, what)) => Err(format!("{what}, and no hart runs")),
+            None => Ok(()),
+        }
+    }
+
     /// Checks that inclusive levels hold every line of their inner caches, and that the sharer
     /// directories are right. The first violation is the error.
     pub(crate) fn check_levels(&self) -> Result<(), String> {

@@ -129,7 +129,7 @@ impl Harts {
         });
         let (others, from) = self.c.holders(hart, line);
         if let Some(from) = from {
-            let shared = self.c.hand_over(hart, from, line, 0).is_some();
+            let shared = self.c.hand_over((hart, hart), from, line, 0).is_some();
             self.settle();
             if !shared {
                 self.arrives(line, None);

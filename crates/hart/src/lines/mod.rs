@@ -573,7 +573,7 @@ impl Hart {
         let asked = self.cycle + at.offset();
         self.stats.probes += 1;
         let c = w.coherence();
-        let cycles = c.hand_over(self.id, from, line, asked);
+        let cycles = c.hand_over((self.id, self.id), from, line, asked);
         c.moved(line, self.id, asked);
         match cycles {
             Some(cycles) => {

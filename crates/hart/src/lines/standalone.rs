@@ -133,7 +133,7 @@ impl Standalone {
         let (others, dirty) = self.c.holders(hart, line);
         if let Some(from) = dirty {
             self.stats.writebacks += 1;
-            let handed_over = self.c.hand_over(hart, from, line, 0).is_some();
+            let handed_over = self.c.hand_over((hart, hart), from, line, 0).is_some();
             self.settle();
             if !handed_over {
                 self.send(line, true);

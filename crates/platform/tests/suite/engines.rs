@@ -1,8 +1,10 @@
 //! The translator against the interpreter on whole machines: every bare-metal program,
 //! with one hart and four, in both modes, and with the engine changed on the way.
 
+use crate::common::random::op;
+use crate::common::whole::*;
 use crate::common::*;
-use nagori_hart::{Csrs, HartStats};
+use nagori_isa::Op;
 use nagori_platform::machine::{Engine, Machine, Stop, TranslatorOptions};
 
 /// The smallest memory for code, so that it is emptied over and over.
@@ -14,61 +16,6 @@ const EAGER: Engine = Engine::Translator(TranslatorOptions {
     code_bytes: 4 << 20,
     threshold: 0,
 });
-/// Bytes at the start of DRAM and of NVMM that are compared: more than any program uses.
-const COMPARED: u64 = 4 << 20;
-
-/// All that can be seen of a hart.
-#[derive(Debug, PartialEq)]
-struct HartState {
-    pc: u64,
-    cycle: u64,
-    instret: u64,
-    x: Vec<u64>,
-    f: Vec<u64>,
-    csr: Csrs,
-    stats: HartStats,
-}
-
-/// All that can be seen of a machine.
-#[derive(Debug, PartialEq)]
-struct Whole {
-    outcome: Outcome,
-    harts: Vec<HartState>,
-    memory: Vec<u64>,
-}
-
-/// FNV-1a of what memory holds.
-fn hash(m: &Machine, at: u64) -> u64 {
-    let mut bytes = vec![0; COMPARED as usize];
-    m.ram().read_bytes(at, &mut bytes).expect("in memory");
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, &b| {
-        (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)
-    })
-}
-
-fn whole(m: &mut Machine, stop: Stop, console: Vec<u8>) -> Whole {
-    let harts = (0..m.config().harts as usize)
-        .map(|i| {
-            let h = m.hart(i).expect("a hart");
-            HartState {
-                pc: h.pc,
-                cycle: h.cycle,
-                instret: h.instret,
-                x: (0..32).map(|k| h.reg(k)).collect(),
-                f: (0..32).map(|k| h.freg(k)).collect(),
-                csr: h.csr.clone(),
-                stats: h.stats,
-            }
-        })
-        .collect();
-    let nvmm = m.config().memory.nvmm_base() - m.config().memory.base;
-    let memory = vec![hash(m, 0), hash(m, nvmm)];
-    Whole {
-        outcome: outcome(m, stop, console),
-        harts,
-        memory,
-    }
-}
 
 /// Runs to the end of the guest or for `most` steps; `before` is called before each slice.
 fn run_whole(
@@ -83,9 +30,15 @@ fn run_whole(
         let stop = m.run(slice, Some(most));
         console.extend(m.console_output());
         if !matches!(stop, Stop::Slice | Stop::Idle(_)) {
-            return whole(m, stop, console);
+            return whole(m, stop, console, &compared(m));
         }
     }
+}
+
+/// The start of DRAM and of NVMM: more than any program uses.
+fn compared(m: &Machine) -> [(u64, u64); 2] {
+    let nvmm = m.config().memory.nvmm_base() - m.config().memory.base;
+    [0, nvmm].map(|at| (at, 4 << 20))
 }
 
 fn machine(elf: &[u8], harts: u32, timed: bool, engine: Engine) -> Machine {
@@ -101,14 +54,6 @@ fn machine(elf: &[u8], harts: u32, timed: bool, engine: Engine) -> Machine {
 /// Enough for nearly all programs; those that spin for a neighbour do not end in functional mode.
 const MOST: u64 = 30_000_000;
 const SLICE: u64 = 1_000_000;
-
-fn assert_same(a: &Whole, b: &Whole, name: &str) {
-    assert_eq!(a.outcome, b.outcome, "{name}");
-    for (i, (a, b)) in a.harts.iter().zip(&b.harts).enumerate() {
-        assert_eq!(a, b, "{name}, hart {i}");
-    }
-    assert_eq!(a.memory, b.memory, "{name}: memory");
-}
 
 #[test]
 fn every_program_is_the_same_with_both_engines() {
@@ -217,6 +162,53 @@ fn modes_change_on_the_way_for_both_engines() {
         });
         assert_eq!(expected.outcome.stop, Stop::PowerOff(0), "{name}");
         assert_same(&expected, &found, name);
+    }
+}
+
+#[test]
+fn an_instruction_that_waits_keeps_its_line_of_code() {
+    // A line that comes takes the place of another one in the last level, and so in all caches.
+    let level =
+        "cache.llc={ level = 2, shared_by = \"all\", size = \"4 KiB\", ways = 1, latency = 20 }";
+    let plain = &[level][..];
+    let registers = &["l1d.mshrs=4", level][..];
+    let buffer = &["l1d.mshrs=4", "store_buffer.entries=4", level][..];
+    let store = op(Op::Sd, 0, 11, 5, 0);
+    let nothing = op(Op::Addi, 5, 5, 0, 1);
+    for (name, before, what) in [
+        ("fence", store, op(Op::Fence, 0, 0, 0, 0x33)),
+        ("amo", nothing, op(Op::AmoaddD, 5, 11, 5, 0)),
+        ("lr", nothing, op(Op::LrW, 5, 11, 0, 0)),
+        ("load", nothing, op(Op::Ld, 5, 11, 0, 0)),
+        ("float", nothing, op(Op::Fld, 5, 11, 0, 0)),
+        ("flush", store, op(Op::CboFlush, 0, 11, 0, 0)),
+        ("zero", nothing, op(Op::CboZero, 0, 11, 0, 0)),
+    ] {
+        // It begins a line, whose place that of its data takes.
+        let mut words = vec![
+            op(Op::Lui, 9, 0, 0, 4096),
+            op(Op::Addi, 11, 10, 0, 64),
+            before,
+        ];
+        words.resize(16, nothing);
+        words.extend([what, op(Op::Add, 10, 10, 9, 0)]);
+        let here = words.len() as i32;
+        words.push(op(Op::Jal, 0, 0, 0, 4 * (1 - here)));
+        for settings in [plain, registers, buffer] {
+            let run = |engine| {
+                let mut m = crate::ahead::machine(settings, &words, engine);
+                for h in 0..m.config().harts as usize {
+                    let h = m.hart_mut(h).expect("a hart");
+                    h.csr.mstatus |= 1 << 13;
+                }
+                crate::ahead::run_for(&mut m, 4000, u64::MAX)
+            };
+            let expected = run(Engine::Interpreter);
+            let misses = expected.report.harts[0].events.l1i_misses;
+            let evicted = before == nothing || settings != buffer;
+            assert!(misses > 150 || !evicted, "{name}, {settings:?}: {misses}");
+            assert_eq!(run(EAGER), expected, "{name}, {settings:?}");
+        }
     }
 }
 

@@ -315,7 +315,8 @@ impl Coherence {
         self.leave_buffers(line, Some(hart), Why::Store, now);
         let mut later = 0;
         if let Some(from) = modified {
-            match self.hand_over(hart, from, line, now) {
+            let by = if runs { hart } else { NOBODY };
+            match self.hand_over((hart, by), from, line, now) {
                 Some(cycles) => later = u64::from(cycles),
                 None => self.write_out(line),
             }
@@ -380,7 +381,7 @@ impl Coherence {
         let (others, modified) = self.holders(hart, line);
         if let Some(from) = modified {
             // Another hart was faster.
-            if self.hand_over(hart, from, line, now).is_none() {
+            if self.hand_over((hart, NOBODY), from, line, now).is_none() {
                 self.write_out(line);
             }
         }

@@ -165,13 +165,14 @@ impl Hart {
     /// Lets all events up to now take effect, where harts are never blocked.
     pub(crate) fn catch_up<W: World>(&mut self, w: &mut W, at: RunPoint) {
         let now = self.cycle + at.offset();
-        if !w.coherence().has_stores() {
-            return w.coherence().catch_up(now);
-        }
-        while w.coherence().settle_due(now).is_some() {
-            self.carry(w, at);
+        if w.coherence().has_stores() {
+            while w.coherence().settle_due(now).is_some() {
+                self.carry(w, at);
+            }
         }
         w.coherence().catch_up(now);
+        // Events concern nobody's own requests, and this hart runs.
+        self.heed_notices(w);
     }
 
     /// Waits. Where harts are blocked, the instruction is tried again.

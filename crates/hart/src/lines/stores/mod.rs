@@ -17,6 +17,8 @@ mod drain;
 mod hart;
 mod saved;
 mod stats;
+#[cfg(test)]
+mod tests;
 
 pub use bytes::Bytes;
 pub(crate) use hart::fence;
@@ -177,6 +179,11 @@ impl Stores {
             };
         }
         self.deeds.clear();
+    }
+
+    /// Whether something has to be done outside of the caches.
+    pub fn has_deeds(&self) -> bool {
+        !self.deeds.is_empty()
     }
 
     /// What a hint does.

@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub mod random;
+pub mod whole;
 
 use nagori_hart::world::Observer;
 use nagori_platform::clock::Clock;
