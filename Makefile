@@ -44,6 +44,17 @@ test-rust: setup ## Unit, property and integration tests
 # Whatever is built besides is built together with the command: for a package alone cargo chooses other features of
 # dependencies, and compiles everything again.
 
+# Machines and programs whose run depends on what it must not depend on, drawn from a seed on: make search SEED=7 MINUTES=5.
+MINUTES := 60
+SEARCH = NAGORI_REQUIRE_TOOLS=1 NAGORI_SEARCH_SEED=$(SEED) NAGORI_SEARCH_MINUTES=$(MINUTES) \
+	cargo test -p nagori-platform --test suite -- --ignored --nocapture --exact
+
+search: setup ## Random machines and programs: engines, slices and snapshots against one another
+	$(SEARCH) search::search
+
+search-builds: setup ## The same with the bare-metal programs, compiled in random ways
+	$(SEARCH) search::builds::search
+
 # The programs that check the emulator are checked by QEMU first.
 test-bare: setup ## Bare-metal checks, under QEMU and under Nagori
 	cargo build -p nagori-cli
@@ -158,4 +169,4 @@ clean: ## Remove what was built
 	$(MAKE) -C guest/bare clean
 	cargo clean
 
-.PHONY: help setup build install install-lib demo test test-rust rtl-quick rtl-check rtl-rocket rtl-formal rtl-synth validate validate-quick validate-four validate-docs validate-services test-bare lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke crash-corpus clean bench-native bench-iomap
+.PHONY: help setup build install install-lib demo test test-rust search search-builds rtl-quick rtl-check rtl-rocket rtl-formal rtl-synth validate validate-quick validate-four validate-docs validate-services test-bare lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke crash-corpus clean bench-native bench-iomap

@@ -313,6 +313,12 @@ impl<O: Observer> Machine<O> {
         settled.unwrap_or_else(|e| refused(e));
     }
 
+    /// Checks what holds of the harts' filters whenever [`Machine::run`] has returned. The first violation is the error.
+    pub fn check_filters(&mut self) -> Result<(), String> {
+        let w = &mut *self.world;
+        self.harts.iter().try_for_each(|h| h.check_filters(w))
+    }
+
     /// Advances memory to its next answer, but only up to a time. Returns who is answered.
     fn answer(&mut self, until: nagori_memtime::Ps) -> Option<Asker> {
         let w = &mut *self.world;

@@ -21,6 +21,7 @@ mod power;
 mod programs;
 mod regions;
 mod replay;
+mod search;
 mod snapshots;
 mod stores;
 mod time;

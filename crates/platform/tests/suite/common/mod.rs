@@ -151,9 +151,25 @@ pub fn run(m: &mut Machine, slice: u64) -> Outcome {
     }
 }
 
+/// How the bare-metal checks are built, where it is not the usual way.
+#[derive(Clone, Debug, Default)]
+pub struct Build {
+    /// Further flags of the compiler.
+    pub flags: String,
+    /// The instruction set, if it is another one.
+    pub arch: String,
+    /// What the linker puts where in the text.
+    pub script: Option<String>,
+}
+
 /// The bare-metal checks of `guest/bare`, compiled: name and ELF. `None` with a message
 /// where the cross compiler or make is missing, unless NAGORI_REQUIRE_TOOLS=1.
 pub fn programs(of: &str) -> Option<Vec<(String, Vec<u8>)>> {
+    programs_built(of, &Build::default())
+}
+
+/// The same, built in a way.
+pub fn programs_built(of: &str, build: &Build) -> Option<Vec<(String, Vec<u8>)>> {
     let required = std::env::var_os("NAGORI_REQUIRE_TOOLS").is_some_and(|v| v == "1");
     for tool in ["make", "riscv64-linux-gnu-gcc"] {
         if Command::new(tool).arg("--version").output().is_err() {
@@ -185,9 +201,26 @@ pub fn programs(of: &str) -> Option<Vec<(String, Vec<u8>)>> {
         "/../../guest/include/nagori_nt.h"
     );
     std::fs::copy(header, work.join("nagori_nt.h")).expect("a copy");
-    let out = Command::new("make")
-        .args(["-j2", "-C"])
-        .arg(&work)
+    let mut make = Command::new("make");
+    make.args(["-j2", "-C"]).arg(&work);
+    if !build.arch.is_empty() {
+        make.arg(format!("ARCH={}", build.arch));
+    }
+    if let Some(text) = &build.script {
+        let script = std::fs::read_to_string(work.join("link.ld")).expect("a script");
+        let usual = "*(.text.init) *(.text .text.*)";
+        assert!(script.contains(usual), "link.ld has `{usual}`");
+        let script = script.replace(usual, text);
+        std::fs::write(work.join("link.ld"), script).expect("a script");
+    }
+    if !build.flags.is_empty() {
+        // Other optimisations warn of other things.
+        make.arg(format!(
+            "EXTRA={} -ffunction-sections -Wno-error",
+            build.flags
+        ));
+    }
+    let out = make
         .env_remove("MAKEFLAGS")
         .env_remove("MAKELEVEL")
         .output()
