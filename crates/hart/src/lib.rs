@@ -35,6 +35,7 @@ mod mmu;
 pub mod mode;
 mod muldiv;
 mod parallel;
+mod pending;
 pub mod pipeline;
 mod pmp;
 pub mod predict;
