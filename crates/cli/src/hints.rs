@@ -51,8 +51,12 @@ pub fn hinted(mut e: Error, root: &Command, arguments: &[String]) -> Error {
 /// The command that the first of the arguments name.
 fn innermost<'c>(root: &'c Command, arguments: &[String]) -> &'c Command {
     let mut at = root;
-    for a in arguments {
-        at = at.find_subcommand(a).unwrap_or(at);
+    let words = arguments.iter().filter(|a| !a.starts_with('-'));
+    for word in words {
+        match at.find_subcommand(word) {
+            Some(command) => at = command,
+            None => break,
+        }
     }
     at
 }
