@@ -27,7 +27,11 @@ The program is a static riscv64 ELF linked to addresses in memory (0x80000000 on
 starts at its entry in M mode with its number in a0 and the address of a device tree in a1. It
 ends the machine by writing to the test device at 0x100000 (0x5555: code 0; code << 16 | 0x3333),
 or, if it has a symbol `tohost`, by writing 1 (code 0) or code << 1 | 1 there. Through `tohost`
-and `fromhost` (HTIF) it may also read and write the console, by characters or by system calls.";
+and `fromhost` (HTIF) it may also read and write the console, by characters or by system calls.
+
+Time:
+  A second of the host has 30 to 1000 million timed instructions (few where most of them miss),
+  50 to 3800 million with --functional (docs/speed.md).";
 
 /// Run a bare-metal program.
 ///

@@ -19,7 +19,10 @@ differs here by the seed of the entropy device; --repeats shows how much that is
 
 The published figures are those of the reference board (Omori and Kimura, Waseda University,
 2021): average latency of an access of two micro-benchmarks in Linux user space. The model's
-constants were fitted on the cells shown, and on no others.";
+constants were fitted on the cells shown, and on no others.
+
+Time:
+  About half a minute on one core (70 s without link-time optimisation); --quick a few seconds.";
 
 /// Run benchmarks in the guest and print their results.
 #[derive(Debug, Subcommand)]

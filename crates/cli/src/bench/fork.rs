@@ -16,7 +16,10 @@ Examples:
   nagori bench fork --touched 1024 --alive 500 --json
 
 A checkpoint keeps the content of a machine's memory; a fork shares its pages until it stores to them. Each fork here
-stores to --stored pages. Host time is never the same twice.";
+stores to --stored pages. Host time is never the same twice.
+
+Time:
+  A few seconds.";
 
 /// Measure what a fork of a machine costs in time and in memory of the host.
 #[derive(Debug, Args)]

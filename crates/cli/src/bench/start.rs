@@ -17,7 +17,10 @@ Examples:
 
 Processor time is that of the `nagori` process from its start to the first instruction of the program;
 elapsed time is that of the whole command, with a program that does nothing. The boot is made before, if
-there is none. Host time is never the same twice: give more --runs until the interval is as short as you need.";
+there is none. Host time is never the same twice: give more --runs until the interval is as short as you need.
+
+Time:
+  About half a minute of processor time with 9 runs of each of three kinds.";
 
 /// Measure the time from the command to the first instruction of a program.
 #[derive(Debug, Args)]

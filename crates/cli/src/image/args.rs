@@ -27,7 +27,11 @@ Bases:
           numactl
 
 More packages of `system` are installed by dpkg in the machine, with their maintainer scripts:
-services have their users, keys and data, and systemd starts them. Those of `run` are unpacked.";
+services have their users, keys and data, and systemd starts them. Those of `run` are unpacked.
+
+Time:
+  The first image downloads 120 MiB and then takes about 20 s on two cores, `--base run` 24 MiB
+  and as long. What is cached takes none.";
 
 /// Build, list and check the guest's images.
 #[derive(Debug, Subcommand)]

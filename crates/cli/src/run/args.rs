@@ -30,7 +30,13 @@ Exit codes:
   124  a time limit was reached (--timeout, --host-timeout, --max-instructions)
   125  the machine was stuck
   126  the program could not be executed     127  there is no such program
-  130  ended by the second Ctrl-C; the first one goes to the program, if it runs and there is no --gdb";
+  130  ended by the second Ctrl-C; the first one goes to the program, if it runs and there is no --gdb
+
+Time:
+  The program begins about 2 s after the command, once its boot is cached; before that, the
+  first command builds the image (`nagori image build`) and boots. A second of the host then has
+  30 to 1000 million timed instructions (few where most of them miss), 50 to 3800 million with
+  --functional (docs/speed.md).";
 
 /// Run a program on the machine, and show what its memory has cost.
 ///
@@ -80,7 +86,11 @@ Columns:
   write ns        mean time from a write's arrival to its answer, which a memory with posted writes gives
                   at once
   to medium ns    mean time from a write's arrival to the command that hands its data to the row buffer of the
-                  medium; - where a memory does not count it";
+                  medium; - where a memory does not count it
+
+Time:
+  That of `nagori run` for each row and repeat, on two cores two at a time: four rows take twice
+  as long as a run.";
 
 /// Run a program under several delay methods, and compare.
 ///

@@ -32,7 +32,10 @@ Two machines on a wire, in one process and in machine time: Debian's nuttcp tran
 measured and a faster one. The Ethernet MAC of the first is at another address than its kernel's driver expects. docs/virtualization.md has the
 method, and what the numbers say; the published finding is that of Ukezono and Araki (2013): the table beats the monitor by 6 to 14 %.
 
-Each cell runs on copies of the machines of its own, so neither the other cells nor --jobs change it.";
+Each cell runs on copies of the machines of its own, so neither the other cells nor --jobs change it.
+
+Time:
+  The default, 138 cells, about 9 minutes on two cores.";
 
 /// Measure I/O through a monitor that emulates beside a table in hardware.
 #[derive(Debug, Args)]
