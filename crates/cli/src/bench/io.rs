@@ -24,7 +24,10 @@ Examples:
 Transfers in functional mode, by Debian's programs in the guest, from and to the host's page cache. Processor time is
 that of the `nagori` process (the guest's kernel, above all), without the mean of what the same run takes that
 transfers nothing. With --runs the rates are those of the mean times, and intervals are 95 % confidence
-intervals of the means (Student's t).";
+intervals of the means (Student's t).
+
+Time:
+  About 15 s of processor time for each run of all transfers.";
 
 /// Measure the throughput of disks, shared folders and the network.
 #[derive(Debug, Args)]

@@ -22,7 +22,10 @@ bytecode, compress, linux-boot; and smp4, which four harts run, with smp1, the s
 
 Times are processor time of this host, of whatever it does besides the least of --repeats runs; beside it stands
 the mean of all with its 95 % confidence interval (Student's t). What the guest computes, and its guest time, is
-the same in every run.";
+the same in every run.
+
+Time:
+  The default about 6 minutes, on one core; --quick about half a minute.";
 
 /// Measure how fast this program emulates, on the host's clock.
 ///
