@@ -27,6 +27,34 @@ fn help_is_as_recorded() {
     }
 }
 
+/// Whoever starts a long command knows when to come back.
+#[test]
+fn long_commands_say_how_long_they_take() {
+    let benches = stdout(&["bench", "--help"]);
+    let list = benches.split("Commands:\n").nth(1).expect("a list");
+    let names = list.lines().take_while(|l| !l.is_empty());
+    let names = names.filter_map(|l| l.strip_prefix("  ")?.split(' ').next());
+    let names: Vec<&str> = names.filter(|n| !n.is_empty() && *n != "help").collect();
+    assert!(names.len() > 7, "{benches}");
+    let benches = names.iter().map(|n| vec!["bench", *n]);
+    let others = [
+        &["run"][..],
+        &["compare"],
+        &["boot"],
+        &["resume"],
+        &["bare"],
+        &["crash"],
+        &["image", "build"],
+        &["snapshot", "boot"],
+        &["mem", "run"],
+        &["mem", "sweep"],
+    ];
+    for command in benches.chain(others.map(<[&str]>::to_vec)) {
+        let text = stdout(&[&command[..], &["--help"]].concat());
+        assert!(text.contains("\nTime:\n"), "{command:?}: {text}");
+    }
+}
+
 #[test]
 fn version() {
     let text = format!("nagori {}\n", env!("CARGO_PKG_VERSION"));

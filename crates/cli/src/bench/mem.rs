@@ -34,7 +34,10 @@ ranks of 16 banks); statistics are complete, and the driver and the making or re
 is shown, with the 95 % confidence interval of the mean (Student's t) in percent of it. What the models
 compute is the same in every run; only host time is not. The result depends on the host and on what else it does; `steps` does so less: what a
 request costs in steps of a fixed loop (a binary heap of 64 numbers, one taken, one put) that is
-run beside it.";
+run beside it.
+
+Time:
+  About 3 minutes on one core; --quick some seconds.";
 
 /// Measure how fast the memory models are, on the host's clock.
 ///

@@ -14,7 +14,10 @@ Examples:
 A machine goes on exactly where it was. The engine is free; of the machine's description only
 what can be changed while a machine runs: the delay method, and timing and delays of the memory
 controller and the board. Media of disks, shared folders and networks belong to the host and are
-given again. Firmware and kernel are in the snapshot, so a guest may restart, and its power be cut.";
+given again. Firmware and kernel are in the snapshot, so a guest may restart, and its power be cut.
+
+Time:
+  The machine goes on about a second after the command; then as for `nagori run` (docs/speed.md).";
 
 /// Continue from a snapshot, with a console in this terminal.
 #[derive(Debug, Args)]
@@ -41,6 +44,10 @@ Examples:
   nagori snapshot list
   nagori snapshot prune --keep 4";
 
+const BOOT_TIME: &str = "\
+Time:
+  A boot takes seconds, as with `nagori boot`; what is cached takes none.";
+
 /// Show and check snapshots; list and remove cached boots.
 #[derive(Debug, Subcommand)]
 #[command(after_help = SNAPSHOT_EXAMPLES)]
@@ -49,6 +56,7 @@ pub enum SnapshotCommand {
     ///
     /// The boot is Debian's kernel with our initial root file system, as `nagori boot` does it.
     /// The file is found by everything that the boot depends on, so it is never stale.
+    #[command(after_long_help = BOOT_TIME)]
     Boot {
         #[command(flatten)]
         machine: MachineArgs,
