@@ -162,7 +162,8 @@ impl Program {
     }
 }
 
-/// Those of some words that name files of the host below its working directory that are not among `files`.
+/// Those of some words that name files of the host below its working directory that are not among `files`: the guest does not
+/// have them, unless a folder is shared.
 pub fn left_on_host<'a>(
     words: impl Iterator<Item = &'a str>,
     files: &[(PathBuf, String)],
@@ -198,13 +199,6 @@ impl Loaded {
     /// The kind of the program.
     pub fn executable(&self) -> &Executable {
         &self.executable
-    }
-
-    /// Arguments that name files of the host below its working directory that are not placed in the guest: it does not have them,
-    /// unless a folder is shared.
-    pub fn left_on_host(&self) -> Vec<&str> {
-        let p = &self.program;
-        left_on_host(p.args.iter().skip(1).map(String::as_str), &p.files)
     }
 
     /// The part of the agent's job that follows from the program.
