@@ -548,7 +548,8 @@ fn refused(program: &Path, changed: &[&str], more: &[&str]) -> String {
     }
     let mut c = nagori();
     c.timeout(debian::PATIENCE)
-        .args(["--quiet", "crash", "--machine", "small", "--file", &file])
+        .current_dir(program.parent().expect("a directory"))
+        .args(["crash", "--machine", "small", "--file", &file])
         .args(["--order", "commit", "--json"])
         .arg(&report)
         .args(more);
@@ -583,6 +584,10 @@ fn what_can_find_nothing_or_finds_everything_is_refused() {
         &[],
         "ringlogg: not found",
     );
+    // The guest has it in /bin only.
+    let here = ["--recover", "./ringlog recover"];
+    let hint = "./ringlog is a file of this host, which the guest does not have: --file ./ringlog:/root/ringlog";
+    says(&here, &[], hint);
     says(
         &["--check", "echo wrong; exit 3"],
         &[],

@@ -20,7 +20,9 @@ use anyhow::{anyhow, bail, Context};
 use args::CommonArgs;
 use nagori_memtime::Method;
 use nagori_session::nvmm::NvmmSpec;
-use nagori_session::program::{left_on_host, Limits, Loaded, Outcome, Program, Stdin, Timing, Why};
+use nagori_session::program::{
+    in_guest, left_on_host, Limits, Loaded, Outcome, Program, Stdin, Timing, Why,
+};
 use nagori_session::{Options, Rootfs, Session};
 use report::Result as RunResult;
 use rustix::fs::{fstat, FileType};
@@ -296,8 +298,8 @@ pub fn tell_of_files<'a>(
         .map(|f| (f.file.clone(), f.path.clone()))
         .collect();
     let home = Path::new(cwd.unwrap_or("/root"));
-    for word in left_on_host(words, &files) {
-        let there = home.join(word.trim_start_matches("./"));
+    for word in left_on_host(words, home, &files) {
+        let there = in_guest(word, home);
         messages.note(&format!(
             "{word} is a file of this host, which the guest does not have: --file {word}:{} puts it there, --share . the folder",
             there.display()
