@@ -170,7 +170,7 @@ fn devices_read_and_write_nvmm() {
         let report = run(&program, &commands, &more, code);
         assert_eq!(early(&report), expected, "{what}");
         let all = report["findings"].as_array().expect("findings");
-        assert_eq!(all.len(), code as usize, "{what}");
+        assert_eq!(all.is_empty(), code == 0, "{what}");
         assert!(all.iter().all(|f| f["outcome"]["code"] == 7), "{what}");
     }
 }
