@@ -38,7 +38,7 @@ request costs in steps of a fixed loop (a binary heap of 64 numbers, one taken, 
 run beside it.
 
 Time:
-  About 3 minutes on one core; --quick some seconds.";
+  About a minute on one core; --quick some seconds.";
 
 /// Measure how fast the memory models are, on the host's clock.
 ///

@@ -21,7 +21,7 @@ use std::process::{Command, Stdio};
 
 const EXAMPLES: &str = "\
 Examples:
-  nagori bench off2f
+  nagori bench off2f --disk-latency ssd
       The first table of docs/off2f.md
   nagori bench off2f --disk-latency hdd --sizes 32,64,96,128 --methods extended
   nagori bench off2f --program ./sort --json

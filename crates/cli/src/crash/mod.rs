@@ -8,6 +8,7 @@ use crate::args::engine;
 use crate::boot::Expose;
 use crate::output::file::Staged;
 use crate::output::{self, Exit, Messages, SUCCESS};
+use crate::run::tell_of_files;
 use crate::signals;
 use crate::tables::counted;
 use anyhow::{anyhow, bail, Context};
@@ -41,6 +42,15 @@ pub fn command(a: &CrashArgs, messages: &Messages) -> anyhow::Result<Exit> {
     match done {
         Err(e) if signals::interrupted(&e).is_none() && !output::is_broken_pipe(&e) => {
             messages.error(&e);
+            if a.command.is_none() {
+                let e = &a.explore;
+                let commands = [&e.setup, &e.workload, &e.recover, &e.check];
+                let words = commands
+                    .into_iter()
+                    .flatten()
+                    .flat_map(|c| c.split_whitespace());
+                tell_of_files(words, None, &e.file, &e.devices, messages);
+            }
             Ok(ERROR)
         }
         done => done,

@@ -9,7 +9,7 @@ mod streams;
 pub use args::{CompareArgs, FileArg, RunProgramArgs};
 pub use compare::command as compare;
 
-use crate::args::{engine, InspectArgs, PowerArgs};
+use crate::args::{engine, DeviceArgs, InspectArgs, PowerArgs};
 use crate::output::file::{self, Staged};
 use crate::output::{Exit, Messages};
 use crate::profiling::Profiling;
@@ -20,7 +20,9 @@ use anyhow::{anyhow, bail, Context};
 use args::CommonArgs;
 use nagori_memtime::Method;
 use nagori_session::nvmm::NvmmSpec;
-use nagori_session::program::{Limits, Loaded, Outcome, Program, Stdin, Timing, Why};
+use nagori_session::program::{
+    in_guest, left_on_host, Limits, Loaded, Outcome, Program, Stdin, Timing, Why,
+};
 use nagori_session::{Options, Rootfs, Session};
 use report::Result as RunResult;
 use rustix::fs::{fstat, FileType};
@@ -224,24 +226,17 @@ impl<'a> Prepared<'a> {
                 messages.error(&e);
             }
             (Why::Outcome(Outcome::Ended(e)), None) if e.status != 0 => {
-                self.tell_of_files(messages)
+                let words = self.a.program.iter().skip(1).map(String::as_str);
+                tell_of_files(
+                    words,
+                    self.a.cwd.as_deref(),
+                    &self.a.file,
+                    &self.a.devices,
+                    messages,
+                );
             }
             (_, Some(text)) => messages.note(&text),
             (_, None) => {}
-        }
-    }
-
-    /// A program that has failed may have looked for a file of the host.
-    fn tell_of_files(&self, messages: &Messages) {
-        if !self.a.devices.devices().shares.is_empty() {
-            return;
-        }
-        for word in self.program.left_on_host() {
-            let name = Path::new(word).file_name().unwrap_or_default();
-            let name = name.to_string_lossy();
-            messages.note(&format!(
-                "{word} is a file of this host, which the guest does not have: --file {word}:/root/{name} puts it there, --share . the folder"
-            ));
         }
     }
 
@@ -296,6 +291,30 @@ impl<'a> Prepared<'a> {
             sums: run.sums,
             start_cpu: run.start_cpu,
         })
+    }
+}
+
+/// What has failed in the guest may have looked for files of the host: says which of its words name some.
+pub fn tell_of_files<'a>(
+    words: impl Iterator<Item = &'a str>,
+    cwd: Option<&str>,
+    files: &[FileArg],
+    devices: &DeviceArgs,
+    messages: &Messages,
+) {
+    if !devices.devices().shares.is_empty() {
+        return;
+    }
+    let files: Vec<_> = { files.iter() }
+        .map(|f| (f.file.clone(), f.path.clone()))
+        .collect();
+    let home = Path::new(cwd.unwrap_or("/root"));
+    for word in left_on_host(words, home, &files) {
+        let there = in_guest(word, home);
+        messages.note(&format!(
+            "{word} is a file of this host, which the guest does not have: --file {word}:{} puts it there, --share . the folder",
+            there.display()
+        ));
     }
 }
 

@@ -162,9 +162,16 @@ impl Program {
     }
 }
 
-/// Those of some words that name files of the host below its working directory that are not among `files`.
+/// Where the guest looks for a file with this name, in a working directory.
+pub fn in_guest(word: &str, home: &Path) -> PathBuf {
+    home.join(word.trim_start_matches("./"))
+}
+
+/// Those of some words that name files of the host below its working directory that are not among `files`: the guest does not
+/// have them, unless a folder is shared.
 pub fn left_on_host<'a>(
     words: impl Iterator<Item = &'a str>,
+    home: &Path,
     files: &[(PathBuf, String)],
 ) -> Vec<&'a str> {
     let here = std::env::current_dir()
@@ -173,8 +180,12 @@ pub fn left_on_host<'a>(
     let Some(here) = here else { return Vec::new() };
     let place = |p: &Path| p.canonicalize().ok();
     let placed = |word: &str| {
+        let name = !word.contains('/');
         let same = |f: &PathBuf| place(f) == place(Path::new(word));
-        files.iter().any(|(file, path)| same(file) || path == word)
+        let there = in_guest(word, home);
+        files
+            .iter()
+            .any(|(file, path)| name && same(file) || Path::new(path) == there)
     };
     let left = |word: &&str| {
         let real = place(Path::new(word));
@@ -198,13 +209,6 @@ impl Loaded {
     /// The kind of the program.
     pub fn executable(&self) -> &Executable {
         &self.executable
-    }
-
-    /// Arguments that name files of the host below its working directory that are not placed in the guest: it does not have them,
-    /// unless a folder is shared.
-    pub fn left_on_host(&self) -> Vec<&str> {
-        let p = &self.program;
-        left_on_host(p.args.iter().skip(1).map(String::as_str), &p.files)
     }
 
     /// The part of the agent's job that follows from the program.
