@@ -52,9 +52,9 @@ pub struct RunProgramArgs {
     pub common: CommonArgs,
     /// Write every line transferred over the bus while the program runs to a file that `nagori mem run --mode
     /// timestamped` plays.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Run")]
     pub trace_bus: Option<PathBuf>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Run")]
     pub inspect: InspectArgs,
     #[command(flatten)]
     pub power: PowerArgs,
@@ -106,13 +106,14 @@ pub struct CompareArgs {
     ///
     /// The table then has means with 95 % confidence intervals (Student's t), medians, least and greatest;
     /// run times are compared between runs with the same seed.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = count::<u32>(1..=10_000))]
+    #[arg(long, help_heading = "Run", value_name = "N", default_value_t = 1,
+          value_parser = count::<u32>(1..=10_000))]
     pub repeats: u32,
     /// How many machines run at a time [default: one for each core of the host].
-    #[arg(long, value_name = "N", value_parser = count::<u32>(1..))]
+    #[arg(long, help_heading = "Run", value_name = "N", value_parser = count::<u32>(1..))]
     pub jobs: Option<u32>,
     /// Draw the run times: a file that ends in .svg or .png.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = "Run", value_name = "FILE")]
     pub plot: Option<PathBuf>,
 }
 
