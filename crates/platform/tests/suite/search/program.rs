@@ -1,7 +1,7 @@
 //! Random programs of several harts. A program is a tree of items, so that whoever looks for the cause of a difference can
 //! leave out any of them; it sets itself up, comes to an end whatever is left of it, and needs no loader.
 
-use super::layout::{addi, li, point, ADDRESS, BASES, LOCK, SUM, VALUES};
+use super::layout::{addi, point, ADDRESS, BASES, LOCK, SUM, VALUES};
 use crate::common::random::op;
 use crate::common::Rng;
 use nagori_isa::Op;
