@@ -271,7 +271,8 @@ impl Latency {
         }
         self.max = self.max.max(l);
         self.count += 1;
-        self.sum += l;
+        // A damaged state can have latencies of months.
+        self.sum = Ps(self.sum.0.saturating_add(l.0));
         let i = Latency::bucket(l);
         if let Some(b) = self.buckets.get_mut(i) {
             *b += 1;
@@ -336,7 +337,7 @@ impl Latency {
         };
         self.max = self.max.max(o.max);
         self.count += o.count;
-        self.sum += o.sum;
+        self.sum = Ps(self.sum.0.saturating_add(o.sum.0));
         for (a, b) in self.buckets.iter_mut().zip(&o.buckets) {
             *a += b;
         }
@@ -557,6 +558,18 @@ impl ModelStats {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sums_of_latencies_end_at_the_greatest_number() {
+        let mut l = Latency::default();
+        for _ in 0..3 {
+            l.add(Ps::MAX_TIME);
+        }
+        assert_eq!((l.count, l.sum, l.max), (3, Ps(u64::MAX), Ps::MAX_TIME));
+        let mut all = l.clone();
+        all.merge(&l);
+        assert_eq!((all.count, all.sum), (6, Ps(u64::MAX)));
+    }
 
     #[test]
     fn latency_buckets() {
