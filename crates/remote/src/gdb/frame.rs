@@ -97,7 +97,7 @@ pub fn hex(bytes: &[u8]) -> String {
 
 /// The bytes of an even number of hexadecimal digits.
 pub fn unhex(digits: &[u8]) -> Option<Vec<u8>> {
-    if digits.len() % 2 != 0 {
+    if !digits.len().is_multiple_of(2) {
         return None;
     }
     digits
