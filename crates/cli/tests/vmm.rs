@@ -270,7 +270,7 @@ fn an_access_takes_the_monitor_fewer_than_eighty_instructions() {
         return;
     };
     let stats = place.path().join("stats.json");
-    let mut run = |monitor: &str, kind: &str, accesses: u64| {
+    let run = |monitor: &str, kind: &str, accesses: u64| {
         let mut c = nagori();
         c.args([
             "boot",
@@ -292,7 +292,7 @@ fn an_access_takes_the_monitor_fewer_than_eighty_instructions() {
         let emulated = number(&text, "VM ioloop ends: ");
         (stats["instructions"].as_u64().unwrap(), emulated)
     };
-    let mut more = |monitor: &str, kind: &str| {
+    let more = |monitor: &str, kind: &str| {
         let [few, many] = [1000, 3000].map(|n| run(monitor, kind, n));
         (many.0 - few.0, many.1 - few.1)
     };

@@ -44,11 +44,6 @@ impl Variant {
         }
     }
 
-    /// What it changes in the machine's description.
-    fn setting(&self) -> Option<String> {
-        self.model().map(behind_nvmm)
-    }
-
     /// The memory, if it is one.
     fn model(&self) -> Option<&str> {
         match self {
