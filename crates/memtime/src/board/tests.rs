@@ -461,7 +461,7 @@ proptest! {
 fn writes_reach_the_medium_by_their_column_command() {
     let p = BoardParams {
         method: Method::Extended,
-        ..BoardParams::default()
+        ..BoardParams::vc707()
     };
     // To another row of a bank that is kept open, to a free bank, and to DRAM.
     let rows = [p.nvmm_base, p.nvmm_base + 0x20_0000, p.nvmm_base + 8192, 0];
