@@ -230,19 +230,25 @@ static bool ours(uint64_t chunk)
     return false;
 }
 
+// Maps fresh memory of the node.
+static void map_node(void *at, size_t bytes)
+{
+    void *p = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    unsigned long mask = 1ul << pool.node;
+    // The kernel takes one bit less than it is told.
+    if (p == MAP_FAILED || syscall(SYS_mbind, at, bytes, MPOL_BIND_MODE, &mask, 65ul, 0) != 0)
+        nvmm_die("no memory can be bound to %s: %s", pool.name, strerror(errno));
+    // Else the first block would have the kernel clear 2 MiB. A kernel without huge pages refuses.
+    madvise(at, bytes, MADV_NOHUGEPAGE);
+}
+
 // Maps chunks of the device, or of the node, at chunk `index` of the range.
 static bool map_chunks(int fd, uint64_t chunk, size_t index, size_t count)
 {
     void *at = (void *)(nvmm_range.base + index * NVMM_CHUNK);
     size_t bytes = count * NVMM_CHUNK;
     if (fd < 0) {
-        void *p = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-        unsigned long mask = 1ul << pool.node;
-        // The kernel takes one bit less than it is told.
-        if (p == MAP_FAILED || syscall(SYS_mbind, at, bytes, MPOL_BIND_MODE, &mask, 65ul, 0) != 0)
-            nvmm_die("no memory can be bound to %s: %s", pool.name, strerror(errno));
-        // Else the first block would have the kernel clear 2 MiB. A kernel without huge pages refuses.
-        madvise(at, bytes, MADV_NOHUGEPAGE);
+        map_node(at, bytes);
         return true;
     }
     void *p = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
@@ -450,8 +456,13 @@ bool nvmm_renew(void *address, size_t size, bool used)
 bool nvmm_move(void *from, void *to, size_t size)
 {
     const int flags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
-    if (pool.fd >= 0 || mremap(from, size, size, flags, to) == MAP_FAILED)
+    if (pool.fd >= 0)
         return false;
+    if (mremap(from, size, size, flags, to) == MAP_FAILED) {
+        // The kernel refuses what it has as two mappings, but has unmapped the destination by then.
+        map_node(to, size);
+        return false;
+    }
     madvise(from, size, MADV_NOHUGEPAGE);
     return true;
 }

@@ -75,7 +75,7 @@ mod tests {
             ("nagori mem swep", Some("'sweep'")),
             ("nagori mem show ddr3 --sjon", Some("'--json'")),
             ("nagori mem gen rnadom -o x", Some("'random'")),
-            ("nagori elephant", None),
+            ("nagori zzz", None),
         ] {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
             let e = Cli::try_parse_from(&words).unwrap_err();
