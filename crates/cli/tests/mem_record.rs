@@ -8,6 +8,8 @@ use common::*;
 use predicates::prelude::*;
 use predicates::str::contains;
 use serde_json::Value;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Writes one word in each of LINES lines, once or twice, and ends with 3.
@@ -298,26 +300,30 @@ fn what_cannot_be_recorded_is_told() {
     let (arm, riscv) = (dir.path().join("arm"), dir.path().join("riscv"));
     std::fs::write(&arm, foreign(183)).unwrap();
     std::fs::write(&riscv, foreign(243)).unwrap();
+    for file in [script, arm.to_str().unwrap(), riscv.to_str().unwrap()] {
+        std::fs::set_permissions(file, Permissions::from_mode(0o755)).unwrap();
+    }
     let trace = dir.path().join("t.trc");
-    for (args, what) in [
-        (&["no-such-program"][..], "no such program in PATH"),
+    for (args, what, code) in [
+        (&["no-such-program"][..], "no such program in PATH", 127),
         (
             &[script],
             "no ELF program; of a script, name the interpreter",
+            126,
         ),
-        (&[arm.to_str().unwrap()], "not for x86-64"),
-        (&[riscv.to_str().unwrap()], "nagori run --trace-bus"),
-        (&["/proc"], "cannot read /proc"),
-        (&["--to", "gem5", "sh"], "--cycle"),
-        (&["--to", "ramulator-vector", "sh"], "address mapping"),
-        (&["--machine", "none", "sh"], "none"),
+        (&[arm.to_str().unwrap()], "not for x86-64", 126),
+        (&[riscv.to_str().unwrap()], "nagori run --trace-bus", 126),
+        (&["/proc"], "/proc is a directory", 126),
+        (&["--to", "gem5", "sh"], "--cycle", 1),
+        (&["--to", "ramulator-vector", "sh"], "address mapping", 1),
+        (&["--machine", "none", "sh"], "none", 1),
     ] {
         nagori()
             .args(["mem", "record", "-o"])
             .arg(&trace)
             .args(args)
             .assert()
-            .code(1)
+            .code(code)
             .stderr(contains(what));
         assert!(!trace.exists());
     }
