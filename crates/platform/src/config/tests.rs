@@ -137,7 +137,7 @@ fn an_unknown_machine_names_the_known_ones() {
         .to_string();
     assert!(
         e.contains(
-            "there is no machine `vc770`; known are: peer, server, server-caches, server-prefetch, small, soc, vc707"
+            "there is no machine `vc770`; did you mean `vc707`?; known are: peer, server, server-caches, server-prefetch, small, soc, vc707"
         ),
         "{e}"
     );
