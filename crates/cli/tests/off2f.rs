@@ -235,6 +235,8 @@ fn off2f_reads_less_and_starts_large_texts_faster_than_a_disk() {
             "extended",
             "--repeat",
             "1",
+            "--states",
+            "cold,reset",
             "--json",
         ])
         .assert()

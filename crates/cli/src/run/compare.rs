@@ -3,7 +3,7 @@
 use super::args::CompareArgs;
 use super::report::{Figures, Result as RunResult};
 use super::streams::{Output, Stdout};
-use super::{behind_nvmm, json_file, picture, write_json, How, Interrupt, Prepared};
+use super::{json_file, picture, write_json, How, Interrupt, Prepared};
 use crate::args::{InspectArgs, PowerArgs};
 use crate::output::{Exit, Messages, MEANINGLESS, SUCCESS};
 use crate::plot::Picture;
