@@ -277,14 +277,15 @@ impl Program {
         pages[0][0] = leaf(0) & 0x3ff;
         pages[0][2] = table(1);
         pages[0][3] = table(2);
-        for k in 0..128 {
-            pages[1][k] = leaf((k as u64) << 21);
-            pages[2][k] = leaf((k as u64) << 21);
+        for t in [1, 2] {
+            for (k, entry) in pages[t].iter_mut().enumerate().take(128) {
+                *entry = leaf((k as u64) << 21);
+            }
         }
         if self.pages {
             for (t, k) in [(3, 0), (4, SHARED >> 21), (5, NVMM >> 21)] {
-                for i in 0..512 {
-                    pages[t][i] = leaf((k << 21) + ((i as u64) << 12));
+                for (i, entry) in pages[t].iter_mut().enumerate() {
+                    *entry = leaf((k << 21) + ((i as u64) << 12));
                 }
                 pages[1][k as usize] = table(t as u64);
                 pages[2][k as usize] = table(t as u64);

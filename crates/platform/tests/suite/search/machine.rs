@@ -126,7 +126,7 @@ fn levels(rng: &mut Rng, harts: u64, all: &mut Vec<String>) -> Vec<(String, bool
         };
         latency += 1 + rng.below(30);
         let ways = rng.pick(&[1u64, 2, 4, 8, 16]);
-        let size = 64 * ways << rng.pick(&[0, 2, 4, 5, 6]);
+        let size = (64 * ways) << rng.pick(&[0, 2, 4, 5, 6]);
         let inclusion = rng.pick(&["inclusive", "inclusive", "non-inclusive", "exclusive"]);
         let mut keys = vec![
             format!("level={}", k + 2),
