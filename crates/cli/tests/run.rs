@@ -96,6 +96,7 @@ fn debian_programs_on_files_of_the_host() {
     .stderr("/mnt/here\n");
     assert!(unpacked.get_output().stdout == data.as_bytes());
     std::fs::write(p.path("script"), "#!/bin/sh\necho \"$0 $1\"\nexit 3\n").unwrap();
+    executable(&p.path("script"));
     run(&[], &["./script", "a b"])
         .code(3)
         .stdout("/run/nagori/bin/script a b\n");
