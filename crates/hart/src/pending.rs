@@ -57,8 +57,7 @@ impl Unwritten {
         Unwritten([0, 16].map(|shift| {
             let bits = (p >> STORES >> shift) as u16;
             let left = u32::from(bits & 0xff).checked_sub(1)?;
-            // At most 8 bytes.
-            Some((left, (bits >> 8) as u8 & 3))
+            Some((left, (bits >> 8) as u8))
         }))
     }
 
