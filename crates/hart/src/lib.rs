@@ -35,7 +35,6 @@ mod mmu;
 pub mod mode;
 mod muldiv;
 mod parallel;
-mod pending;
 pub mod pipeline;
 mod pmp;
 pub mod predict;

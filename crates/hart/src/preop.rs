@@ -1,7 +1,6 @@
 //! An instruction as blocks hold it, and what blocks have to know of instructions.
 
-use crate::pending::overlap_bits;
-use crate::pipeline::{operands, orders, Near};
+use crate::pipeline::{operands, orders, overlap_bits, Near};
 use crate::wrong_path::Ahead;
 use nagori_isa::{Extensions, Format, Inst, Op};
 

@@ -463,7 +463,7 @@ fn stores_are_waited_for_across_the_end_of_a_block() {
     // Compared with the RTL: `behind` of `make validate`.
     for (what, body, more) in [
         ("sw, bne, lw", &[sw, branch, lw][..], 5.0),
-        ("sw, csrr, lw", &[sw, csrr(8, 0x340), lw], 5.0),
+        ("sw, csrr, lw", &[sw, csrr(0x340, 8), lw], 5.0),
         ("sw, bne, lb of it", &[sw, branch, i(Lb, 6, 1, 3)], 5.0),
         ("sw, bne, lb beside", &[sw, branch, i(Lb, 6, 1, 4)], 0.0),
         (
