@@ -161,18 +161,6 @@ impl Btb {
         self.search(last)
     }
 
-    /// The entry that is found by the low bits of an address, though it may be for the packet of another page.
-    pub fn find_alike(&mut self, last: u64) -> Option<usize> {
-        let found = self.find(last);
-        match self.buckets[bucket(last)].count {
-            0 => None,
-            _ => found.or_else(|| {
-                let alike = |e: &BtbEntry| e.is_valid() && alike(e.last, last);
-                self.entries.iter().position(alike)
-            }),
-        }
-    }
-
     #[cold]
     #[inline(never)]
     fn search(&mut self, last: u64) -> Option<usize> {

@@ -17,13 +17,13 @@ pub use crate::issue::{registers, waits_for_loads};
 pub use crate::muldiv::{multiplication_waits, pending_long};
 use crate::pipeline::pending_pairs;
 pub use crate::pipeline::Long;
-pub use crate::pipeline::{pending_after, Pending, Unwritten, STORES};
+pub use crate::pipeline::{pending_after, Pending};
 use crate::predict::Outcome;
 pub use crate::predict::{is_second_half, jump_to_half, Hash, BIT, BRANCHED, BUSY, SEEN_SHIFT};
 use crate::run::End;
 use crate::run::RunPoint;
 use crate::trap::NotNow;
-pub use crate::waits::{half_packet, stall, stores_met, waits_for_half, Meeting};
+pub use crate::waits::{half_packet, stall, waits_for_half};
 use crate::world::World;
 pub use crate::wrong_path::{least_waiting, Ahead, Spared};
 
@@ -255,12 +255,6 @@ pub mod layout {
     pub const OLDER_STORE: usize = LAST_STORE + 8;
     /// Pending result of a multiplication or division, 32 bits.
     pub const LONG: usize = offset_of!(Hart, long);
-    /// When a multiplication or division is there for the instruction that waits for it, as [`Hart::cycle`] counts within a
-    /// block, 64 bits.
-    pub const LATE_LONG: usize = offset_of!(Hart, late) + offset_of!(crate::fpdiv::Late, long);
-    /// The same of a floating-point one.
-    pub const LATE_DIVISION: usize =
-        offset_of!(Hart, late) + offset_of!(crate::fpdiv::Late, division);
     /// Registers that may wait for lines: a bit each, 64 bits.
     pub const LATE: usize = offset_of!(Hart, loads) + offset_of!(Loads, regs);
     /// Results under way, 32 bits.
@@ -471,18 +465,13 @@ impl Hart {
         }
     }
 
-    /// An instruction with [`AWAITS_LONG`](crate::AWAITS_LONG) or [`AWAITS_DIVISION`](crate::AWAITS_DIVISION) waits.
-    pub fn await_units(&mut self, p: &PreOp) {
-        self.await_late(p);
-    }
-
     /// Waits for results that the block needs. Whether nothing older than the
     /// block's own results can be under way at its end.
     pub fn await_results(&mut self, code: &CodeCache, b: &Block) -> bool {
         self.age_pending();
         let found = code.stall(b, &self.config.timing, self.pending);
         self.await_stall(code.ops(b), found);
-        self.pending >> STORES == 0 && longest(self.pending) <= b.cost
+        longest(self.pending) <= b.cost
     }
 
     /// The block begins: its first instruction waits for its second packet, if it has one.

@@ -269,18 +269,7 @@ impl Predictor {
         Some(self.btb.entries[i].target)
     }
 
-    /// The pipeline has found where a branch leads that was predicted not to be taken. The front end says with each packet which
-    /// entry it has found, and where it has found none, the first one: that gets the branch. (RTL: `BTB`, whose `resp.bits.entry`
-    /// is 0 without a hit, which `updateHit` takes for one.)
-    fn learn_taken(&mut self, s: &Site, target: u64) {
-        let found = match s.blind {
-            true => None,
-            false => self.btb.find_alike(s.last),
-        };
-        self.btb.enter(Some(found.unwrap_or(0)), s.last, target);
-    }
-
-    /// The pipeline has found where an indirect jump leads that was not predicted so.
+    /// The pipeline has found where a branch leads that was not predicted so.
     fn learn(&mut self, s: &Site, target: u64) {
         let hit = self.find_packet(s);
         self.btb.enter(hit, s.last, target);
@@ -347,7 +336,7 @@ impl Predictor {
                 (false, _) => self.uses(s).map_or(Led::Late(target), Led::To),
             };
             if taken {
-                self.learn_taken(s, target);
+                self.learn(s, target);
             }
             return Outcome::Wrong(led);
         }

@@ -72,11 +72,6 @@ pub(crate) struct Resume {
 }
 
 impl Resume {
-    /// The cycle, without the block's own so far, of a hart that stands there.
-    pub fn begun(&self, cycle: u64) -> u64 {
-        cycle - u64::from(self.cost)
-    }
-
     /// Whether a hart with these counts may stand there.
     pub fn fits(&self, cycle: u64, instret: u64) -> bool {
         u64::from(self.next) <= instret && u64::from(self.cost) <= cycle

@@ -317,7 +317,7 @@ impl Emitter<'_> {
             return;
         }
         let cycles = self.s.config.timing.mispredict;
-        if self.b.leaves_open() {
+        if self.b.open != 0 {
             dynasm!(self.a; .arch x64; mov QWORD [rbp + REDIRECT], cycles as i32);
         }
         self.redirected(s.what, Some(cycles));
@@ -327,7 +327,7 @@ impl Emitter<'_> {
     /// [`REDIRECT`] unless they are known and no result is open. The links of the block know only the other case.
     pub(super) fn redirected(&mut self, what: What, known: Option<u32>) {
         let pending = match known {
-            Some(cycles) if !self.b.leaves_open() => pending_after(self.b.pending, cycles.into()),
+            Some(cycles) if self.b.open == 0 => pending_after(self.b.pending, cycles.into()),
             _ => self.b.pending,
         };
         let p = self.ops[self.ops.len() - 1];
@@ -345,9 +345,9 @@ impl Emitter<'_> {
             self.link(&p, at);
         }
         self.count_with(pending);
-        if self.b.leaves_open() {
+        if self.b.open != 0 {
             dynasm!(self.a; .arch x64
-                ; cmp QWORD [rbp + PENDING], 0
+                ; cmp DWORD [rbp + PENDING], 0
                 ; jne >open
                 ; mov QWORD [rbp + REDIRECT], 0
                 ; open:

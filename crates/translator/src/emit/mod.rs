@@ -7,7 +7,7 @@ mod fp;
 mod history;
 mod mem;
 
-pub(crate) use bridge::{bridge, Bridge};
+pub(crate) use bridge::bridge;
 
 use crate::calls::{info, START};
 use crate::regs::*;
@@ -15,11 +15,9 @@ use crate::stubs::{find_jump, Asm, Stubs};
 use dynasmrt::{dynasm, DynamicLabel, DynasmApi, DynasmLabelApi};
 use nagori_hart::config::HartConfig;
 use nagori_hart::engine::{
-    ends_block, is_second_half, jump_to_half, layout, registers, waits_for_loads, Pending, STORES,
+    ends_block, is_second_half, jump_to_half, layout, registers, waits_for_loads, Pending,
 };
-use nagori_hart::{
-    Block, PreOp, ACTS, AWAITS_DIVISION, AWAITS_LONG, ILLEGAL_LEN, NEW_LINE, SINK, TARGET,
-};
+use nagori_hart::{Block, PreOp, ACTS, ILLEGAL_LEN, NEW_LINE, SINK, TARGET};
 use nagori_isa::Op;
 
 /// What the host can do beyond the base instruction set.
@@ -220,7 +218,6 @@ pub(crate) fn block<'a>(
             e.entry(i, p, line);
         }
         e.await_loads(i, p);
-        e.await_late(i, p);
         e.op(i, p);
         e.note_load(p);
         e.own(Some(i));
@@ -293,7 +290,7 @@ impl Emitter<'_> {
         if self.timed {
             let (from, back) = (self.label(), self.label());
             dynasm!(self.a; .arch x64
-                ; cmp QWORD [rbp + PENDING], 0
+                ; cmp DWORD [rbp + PENDING], 0
                 ; jne =>from
                 ; =>back
             );
@@ -349,25 +346,6 @@ impl Emitter<'_> {
         let info = info(self.id, i);
         self.cold_call(self.s.stubs.late, from, back, info);
         self.loaded &= !needs;
-    }
-
-    /// An instruction waits for units whose results come late.
-    fn await_late(&mut self, i: usize, p: &PreOp) {
-        for (flag, at) in [(AWAITS_LONG, LATE_LONG), (AWAITS_DIVISION, LATE_DIVISION)] {
-            if p.flags & flag == 0 || !self.timed {
-                continue;
-            }
-            let (from, back) = (self.label(), self.label());
-            dynasm!(self.a; .arch x64
-                ; mov rcx, [rbp + at]
-                ; sub rcx, [rbp + STOP]
-                ; cmp rcx, r15
-                ; jg =>from
-                ; =>back
-            );
-            let info = info(self.id, i);
-            self.cold_call(self.s.stubs.units, from, back, info);
-        }
     }
 
     /// The register that a load writes may be on its way behind it.
@@ -510,7 +488,7 @@ impl Emitter<'_> {
 
     /// Whether results may be pending at the end of the block.
     fn has_late_results(&self) -> bool {
-        self.timed && (self.b.pending != 0 || self.b.leaves_open())
+        self.timed && (self.b.pending | self.b.open) != 0
     }
 
     /// Counts of the block, at an end of it, but for the cycles and packets. Keeps `rax`.
@@ -524,52 +502,17 @@ impl Emitter<'_> {
             return;
         }
         let n = self.b.count as i32;
-        let (pending, stores) = (pending as i32, (pending >> STORES) as i32);
+        let pending = pending as i32;
         dynasm!(self.a; .arch x64; add QWORD [rbp + INSTRET], n);
-        if self.b.leaves_open() {
-            match self.b.open {
-                0 => dynasm!(self.a; .arch x64; mov ecx, pending),
-                open => dynasm!(self.a; .arch x64
-                    ; mov ecx, [rbp + LONG]
-                    ; and ecx, open as i32
-                    ; or ecx, pending
-                ),
-            }
-            self.late_results();
-            dynasm!(self.a; .arch x64; mov [rbp + PENDING], ecx);
+        if self.b.open != 0 {
+            dynasm!(self.a; .arch x64
+                ; mov ecx, [rbp + LONG]
+                ; and ecx, self.b.open as i32
+                ; or ecx, pending
+                ; mov [rbp + PENDING], ecx
+            );
         } else {
             dynasm!(self.a; .arch x64; mov DWORD [rbp + PENDING], pending);
-        }
-        // Whoever sees them takes them away.
-        if self.timed && stores != 0 {
-            dynasm!(self.a; .arch x64; mov DWORD [rbp + PENDING + 4], stores);
-        }
-    }
-
-    /// Adds to `ecx` what is pending of units whose results come late.
-    fn late_results(&mut self) {
-        for (half, at) in [LATE_LONG, LATE_DIVISION].into_iter().enumerate() {
-            let code = i32::from(self.b.late[half]) << 8;
-            if code == 0 {
-                continue;
-            }
-            let none = self.label();
-            // What a wrong prediction has taken counts later.
-            dynasm!(self.a; .arch x64
-                ; mov rdx, [rbp + at]
-                ; sub rdx, [rbp + STOP]
-                ; sub rdx, r15
-                ; add rdx, [rbp + REDIRECT]
-                ; jle =>none
-                ; cmp rdx, 0xff
-                ; jle >fits
-                ; mov edx, 0xff
-                ; fits:
-                ; or edx, code
-                ; shl edx, (16 * half) as i8
-                ; or ecx, edx
-                ; =>none
-            );
         }
     }
 
