@@ -76,7 +76,10 @@ fn wrong_arguments_are_told() {
             "--max-instructions",
         ),
         (&["bare"], "<ELF>"),
-        (&["bench", "board", "--accesses", "99999"], "from 1 to 49152"),
+        (
+            &["bench", "board", "--accesses", "99999"],
+            "from 1 to 49152",
+        ),
         (
             &["bench", "board", "--quick", "--accesses", "9"],
             "cannot be used with",

@@ -627,7 +627,12 @@ fn stores_to_the_page_cache_are_told() {
     };
     // The kernel writes the pages back when the device is closed.
     let cached = "export NAGORI_NVMM=/dev/pmem0; ringlog setup; ringlog workload 2; sync";
-    let commands = ["--workload", cached, "--recover", "head -c 4096 /dev/pmem0 | od"];
+    let commands = [
+        "--workload",
+        cached,
+        "--recover",
+        "head -c 4096 /dev/pmem0 | od",
+    ];
     let more = ["--nvmm", "pmem-region", "--budget-states", "5"];
     let report = run(&program, &commands, &more, 0);
     let notes = report["notes"].to_string();

@@ -86,7 +86,11 @@ fn bad_lists_and_names_are_refused() {
     refused("4 5", &[], "line 1");
     refused("0 0x100 4\nzero", &[], "line 2: `zero`");
     refused("0 0x100 4\nkeep 0x102 1", &[], "lines 1 and 2");
-    refused("0 0x100 4", &["--verilog", "io_map.sv"], "other than io_map");
+    refused(
+        "0 0x100 4",
+        &["--verilog", "io_map.sv"],
+        "other than io_map",
+    );
     refused("0 0x100 4", &["--verilog", "-", "--json"], "--json");
     let mut c = nagori();
     c.args(["iomap", "merge", "/does/not/exist"]);
