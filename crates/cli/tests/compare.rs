@@ -40,7 +40,7 @@ fn a_heap_on_nvmm_costs_what_a_heap_costs() {
         let (without, _) = cost(&p, "dram", program);
         let (with, reads) = cost(&p, "heap", program);
         let ratio = with as f64 / without as f64;
-        assert!((0.9..1.1).contains(&ratio), "{program:?}: {ratio}");
+        assert!((0.85..1.25).contains(&ratio), "{program:?}: {ratio}");
         assert!(reads > 100, "{program:?}: {reads}");
     }
 }
