@@ -188,7 +188,7 @@ fn a_script_logs_in() {
     let boot = |input: &str, code: i32| {
         let done = nagori()
             .args(["boot", "--rootfs", "--append", "quiet"])
-            .args(["--max-instructions", "30000000000"])
+            .args(["--max-instructions", "7000000000"])
             .write_stdin(input.to_owned())
             .timeout(PATIENCE)
             .assert()
