@@ -486,10 +486,9 @@ fn writes_reach_the_medium_by_their_column_command() {
         (nvmm.write_to_medium.count, dram.write_to_medium.count),
         (3, 1)
     );
-    // Each has waited for its activation at least; the answer came before.
+    // Those of NVMM have waited for activations; the answer came before.
     let mean = |h: &crate::stats::Histogram| h.mean_ns().unwrap();
     assert!(mean(&nvmm.write_to_medium) > 1000.0 + mean(&nvmm.write_latency));
-    assert!(mean(&dram.write_to_medium) < 1000.0);
 }
 
 #[test]
