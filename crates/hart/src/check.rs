@@ -2,7 +2,7 @@
 //! must follow from caches, TLBs and marks.
 
 use crate::context::ContextId;
-use crate::filter::{FilterEntry, NEVER, NO_LINE, SLOTS};
+use crate::filter::{FilterEntry, NEVER, SLOTS};
 use crate::hart::Hart;
 use crate::lines::{LineState, Notice, NO_SLOT};
 use crate::mode::block_shift;
@@ -111,18 +111,16 @@ impl Hart {
             return Ok(());
         }
         let l1 = &c.l1d[self.id];
-        if e.l1 != NO_LINE {
-            match l1.entry(e.l1 as usize) {
-                (_, LineState::Invalid) => return Err("line not in L1D"),
-                (line, _) if line != pa & !63 => return Err("L1D holds another line there"),
-                (_, s) if e.write != NEVER && s != LineState::Dirty => {
-                    return Err("stores pass to a line that is not dirty")
-                }
-                _ => {}
+        match l1.entry(e.l1 as usize) {
+            (_, LineState::Invalid) => return Err("line not in L1D"),
+            (line, _) if line != pa & !63 => return Err("L1D holds another line there"),
+            (_, s) if e.write != NEVER && s != LineState::Dirty => {
+                return Err("stores pass to a line that is not dirty")
             }
-            if l1.slot(e.l1 as usize) as usize != slot {
-                return Err("L1D does not know of the slot");
-            }
+            _ => {}
+        }
+        if l1.slot(e.l1 as usize) as usize != slot {
+            return Err("L1D does not know of the slot");
         }
         let machine = ContextId::of_key(key).is_some_and(ContextId::is_machine);
         let translated = !machine && self.csr.satp >> 60 == 8;

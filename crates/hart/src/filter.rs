@@ -10,8 +10,6 @@ use serde::{Deserialize, Serialize};
 
 /// Entries of a data filter.
 pub const SLOTS: usize = 512;
-/// In place of an index in L1D: the line is in none of the sets that are simulated.
-pub(crate) const NO_LINE: u16 = u16::MAX;
 /// A tag that no access has.
 pub const NEVER: u64 = u64::MAX;
 
