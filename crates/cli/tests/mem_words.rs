@@ -2,33 +2,9 @@
 
 mod common;
 
+use common::mem::*;
 use common::*;
 use predicates::str::contains;
-use serde_json::Value;
-use std::path::Path;
-
-fn run(args: &[&str]) -> String {
-    let out = nagori().arg("mem").args(args).assert().code(0);
-    String::from_utf8(out.get_output().stdout.clone()).unwrap()
-}
-
-fn json(args: &[&str]) -> Value {
-    serde_json::from_str(&run(args)).unwrap()
-}
-
-fn fails(args: &[&str], what: &str) {
-    let code = nagori()
-        .arg("mem")
-        .args(args)
-        .assert()
-        .stdout("")
-        .stderr(contains(what));
-    code.code(1);
-}
-
-fn path(p: &Path) -> &str {
-    p.to_str().unwrap()
-}
 
 #[test]
 fn a_memory_is_shown_by_its_name() {

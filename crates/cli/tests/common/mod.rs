@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub mod debian;
+pub mod mem;
 pub mod probe;
 
 use assert_cmd::Command;
