@@ -1,7 +1,7 @@
 // Small blocks are cut from slabs, runs of pages with blocks of one size; a thread keeps a few free ones of
-// each size, so that most requests take no lock. Larger blocks are runs of pages of their own. From where
-// the C library maps a block by itself, one of the machine's memory is new and may have huge pages, as there;
-// all others have small pages, as a heap has that grows bit by bit.
+// each size, so that most requests take no lock. Larger blocks are runs of pages of their own. A block that
+// the C library would map by itself is a mapping here, too, if the memory is a node's: its pages are new, may be huge,
+// and move when it grows. All others have small pages, as a heap has that grows bit by bit.
 
 #include <errno.h>
 #include <pthread.h>
@@ -13,13 +13,12 @@
 #include "nvmm.h"
 
 enum {
-    PAGE = 4096,
+    PAGE = HEAP_PAGE,
     SMALL = 32 << 10,      // bytes of the largest small block
     SLAB = 16 << 10,       // bytes of a slab, if SLAB_BLOCKS fit
     SLAB_BLOCKS = 8,       // of a slab, at least
     KINDS = 64,            // an entry of the page table has its kind in these low bits
-    RUN = HEAP_CLASSES,    // kind: pages that may have been used before
-    MAPPED,                // kind: pages that were new
+    RUN = HEAP_CLASSES,    // kind: pages of one block
     MAP_FROM = 128 << 10,  // the C library's least size of a block that is mapped by itself
     MAP_FROM_MOST = 32 << 20,
 };
@@ -37,6 +36,7 @@ uint8_t heap_class[HEAP_TABLE / HEAP_UNIT + 1];
 
 static struct {
     pthread_mutex_t lock;
+    bool forking; // the lock is held for a fork
     // By page of the range: the slab and its class; or pages of a run and its kind, at the run's first page.
     uint64_t *pages;
     struct slab *slabs, *unused; // no slab was made from `slabs` on
@@ -92,6 +92,11 @@ void heap_open(void)
 static uint64_t *page_of(const void *p)
 {
     return &heap.pages[((uintptr_t)p - nvmm_range.base) / PAGE];
+}
+
+static unsigned kind_of(const void *p)
+{
+    return nvmm_has(p) ? *page_of(p) % KINDS : RUN;
 }
 
 // ---- slabs, with the lock ----------------------------------------------------------------
@@ -176,13 +181,13 @@ static void give_one(void *p)
 
 static void give_cached(struct heap_bin *bin, unsigned keep)
 {
-    pthread_mutex_lock(&heap.lock);
+    nvmm_lock(&heap.lock);
     for (; bin->count > keep; bin->count--) {
         void *p = bin->first;
         bin->first = *(void **)p;
         give_one(p);
     }
-    pthread_mutex_unlock(&heap.lock);
+    nvmm_unlock(&heap.lock);
 }
 
 static void thread_ends(void *cache)
@@ -214,7 +219,7 @@ static void *take_small(unsigned class)
         bin->count--;
         return p;
     }
-    pthread_mutex_lock(&heap.lock);
+    nvmm_lock(&heap.lock);
     p = take_one(class, true);
     unsigned more = p == NULL || heap_cache.state == HEAP_OVER ? 0 : heap.keep[class] / 2u - 1;
     // Those for later requests do not make the heap larger.
@@ -223,19 +228,39 @@ static void *take_small(unsigned class)
         bin->first = next;
         bin->count++;
     }
-    pthread_mutex_unlock(&heap.lock);
+    nvmm_unlock(&heap.lock);
     return p;
+}
+
+static size_t whole_pages(size_t size)
+{
+    return (size + PAGE - 1) & ~(size_t)(PAGE - 1);
+}
+
+static void *mark_mapped(void *start, size_t bytes)
+{
+    if (start == NULL)
+        return NULL;
+    struct heap_mapped *m = start;
+    m->mark = (uintptr_t)(m + 1) ^ HEAP_MARK;
+    m->bytes = bytes;
+    return m + 1;
 }
 
 static void *take_run(size_t size, size_t alignment, bool zero)
 {
-    size_t bytes = (size + PAGE - 1) & ~(size_t)(PAGE - 1);
+    if (size >= heap.map_from && alignment <= sizeof(struct heap_mapped)) {
+        size_t bytes = whole_pages(size + sizeof(struct heap_mapped));
+        void *p = mark_mapped(nvmm_map(bytes), bytes);
+        if (p != NULL)
+            return p;
+    }
+    size_t bytes = whole_pages(size);
     void *p = nvmm_take(bytes, alignment < PAGE ? PAGE : alignment);
     if (p == NULL)
         return NULL;
-    bool mapped = size >= heap.map_from && nvmm_renew(p, bytes, true);
-    *page_of(p) = bytes / PAGE * KINDS | (mapped ? MAPPED : RUN);
-    if (zero && !mapped)
+    *page_of(p) = bytes / PAGE * KINDS | RUN;
+    if (zero)
         memset(p, 0, bytes);
     return p;
 }
@@ -254,26 +279,27 @@ void *heap_take(size_t size, size_t alignment, bool zero)
     return p;
 }
 
-static void give_run(void *p, uint64_t page)
+static void give_run(void *p)
 {
-    size_t bytes = page / KINDS * PAGE;
-    *page_of(p) = 0;
-    if (page % KINDS == MAPPED) {
-        // As in the C library, a size that was given back once is reused from then on.
-        if (bytes > heap.map_from && bytes <= MAP_FROM_MOST)
-            heap.map_from = bytes;
-        nvmm_renew(p, bytes, false);
+    if (nvmm_has(p)) {
+        size_t bytes = *page_of(p) / KINDS * PAGE;
+        *page_of(p) = 0;
+        nvmm_give(p, bytes);
+        return;
     }
-    nvmm_give(p, bytes);
+    struct heap_mapped *m = heap_mapped(p);
+    // As in the C library, a size that was given back once is reused from then on.
+    if (m->bytes > heap.map_from && m->bytes <= MAP_FROM_MOST)
+        heap.map_from = m->bytes;
+    nvmm_unmap(m, m->bytes);
 }
 
 void heap_give(void *p)
 {
-    uint64_t page = *page_of(p);
-    unsigned class = page % KINDS;
+    unsigned class = kind_of(p);
     if (class >= HEAP_CLASSES) {
         int error = errno;
-        give_run(p, page);
+        give_run(p);
         errno = error;
         return;
     }
@@ -291,56 +317,37 @@ void heap_give(void *p)
 
 size_t heap_size(const void *p)
 {
+    if (!nvmm_has(p))
+        return heap_mapped(p)->bytes - sizeof(struct heap_mapped);
     uint64_t page = *page_of(p);
     unsigned class = page % KINDS;
     return class < HEAP_CLASSES ? heap.size[class] : page / KINDS * PAGE;
 }
 
-// Makes a run longer or shorter where it is.
-static bool resize_run(void *p, size_t size)
+// Makes a run longer or shorter, and a mapping where it is or elsewhere; where it is then, or NULL.
+static void *resize_run(void *p, size_t size)
 {
-    uint64_t page = *page_of(p);
-    size_t old = page / KINDS * PAGE, bytes = (size + PAGE - 1) & ~(size_t)(PAGE - 1);
-    bool mapped = page % KINDS == MAPPED;
-    char *end = (char *)p + (bytes < old ? bytes : old);
-    size_t part = bytes < old ? old - bytes : bytes - old;
-    if (bytes > old && !nvmm_extend(end, part))
-        return false;
-    *page_of(p) = bytes / PAGE * KINDS | page % KINDS;
-    if (mapped && part > 0)
-        nvmm_renew(end, part, bytes > old);
-    if (bytes < old)
-        nvmm_give(end, part);
-    return true;
-}
-
-// Pages of a longer run become the first ones of another; its new address, or NULL.
-static void *move_run(void *p, size_t size)
-{
-    uint64_t page = *page_of(p);
-    size_t old = page / KINDS * PAGE, bytes = (size + PAGE - 1) & ~(size_t)(PAGE - 1);
-    if (page % KINDS != MAPPED || bytes < old)
-        return NULL;
-    void *q = nvmm_take(bytes, PAGE);
-    if (q == NULL)
-        return NULL;
-    if (!nvmm_renew(q, bytes, true) || !nvmm_move(p, q, old)) {
-        nvmm_give(q, bytes);
-        return NULL;
+    if (!nvmm_has(p)) {
+        struct heap_mapped *m = heap_mapped(p);
+        size_t bytes = whole_pages(size + sizeof *m);
+        return bytes == m->bytes ? p : mark_mapped(nvmm_remap(m, m->bytes, bytes), bytes);
     }
-    *page_of(p) = 0;
-    *page_of(q) = bytes / PAGE * KINDS | MAPPED;
-    nvmm_give(p, old);
-    return q;
+    size_t old = heap_size(p), bytes = whole_pages(size);
+    if (bytes > old && !nvmm_extend((char *)p + old, bytes - old))
+        return NULL;
+    *page_of(p) = bytes / PAGE * KINDS | RUN;
+    if (bytes < old)
+        nvmm_give((char *)p + bytes, old - bytes);
+    return p;
 }
 
 void *heap_resize(void *p, size_t size)
 {
     size_t old = heap_size(p);
-    bool small = *page_of(p) % KINDS < HEAP_CLASSES;
-    if (small ? size <= old && size > old / 2 : size > SMALL && resize_run(p, size))
+    bool small = kind_of(p) < HEAP_CLASSES;
+    if (small && size <= old && size > old / 2)
         return p;
-    void *q = small ? NULL : move_run(p, size);
+    void *q = small || size <= SMALL ? NULL : resize_run(p, size);
     if (q != NULL)
         return q;
     q = heap_take(size, HEAP_UNIT, false);
@@ -355,18 +362,18 @@ void *heap_resize(void *p, size_t size)
 
 void heap_before_fork(void)
 {
-    pthread_mutex_lock(&heap.lock);
+    nvmm_lock_for_fork(&heap.lock, &heap.forking);
     nvmm_before_fork();
 }
 
 void heap_after_fork_parent(void)
 {
     nvmm_after_fork_parent();
-    pthread_mutex_unlock(&heap.lock);
+    nvmm_unlock_after_fork(&heap.lock, &heap.forking);
 }
 
 void heap_after_fork_child(void)
 {
     nvmm_after_fork_child();
-    pthread_mutex_unlock(&heap.lock);
+    nvmm_unlock_after_fork(&heap.lock, &heap.forking);
 }

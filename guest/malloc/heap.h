@@ -1,5 +1,6 @@
-// An allocator whose memory is NVMM. What it knows of its blocks is in DRAM; a block holds only what the
-// program writes there, and while it is free the address of the next free one.
+// An allocator whose memory is NVMM. What it knows of its blocks is in DRAM, but for the length of those that are
+// mapped by themselves; a block holds only what the program writes there, and while it is free the address of the next
+// free one.
 #ifndef NAGORI_MALLOC_HEAP_H
 #define NAGORI_MALLOC_HEAP_H
 
@@ -7,10 +8,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "nvmm.h"
+
 enum {
     HEAP_UNIT = 16,       // every block is a multiple of it, and lies at one
     HEAP_TABLE = 1024,    // up to this size the class is looked up
     HEAP_CLASSES = 41,    // sizes of small blocks; 0 is none
+    HEAP_PAGE = 4096,
 };
 
 // Free blocks of a class that a thread keeps for its next requests.
@@ -29,6 +33,29 @@ struct heap_cache {
 extern HEAP_THREAD struct heap_cache heap_cache;
 // Class of sizes up to HEAP_TABLE, by multiples of HEAP_UNIT.
 extern uint8_t heap_class[HEAP_TABLE / HEAP_UNIT + 1];
+
+// What precedes a block that is mapped by itself, at the start of its first page.
+struct heap_mapped {
+    uintptr_t mark; // the block's address, changed by HEAP_MARK
+    size_t bytes;   // of the mapping
+    char rest[48];
+};
+#define HEAP_MARK 0x9d3c71e8b52f06a4u
+
+static inline struct heap_mapped *heap_mapped(const void *p)
+{
+    return (struct heap_mapped *)((uintptr_t)p - sizeof(struct heap_mapped));
+}
+
+// True for a block of this allocator, and false for one of another.
+static inline bool heap_has(const void *p)
+{
+    if (nvmm_has(p))
+        return true;
+    // What precedes another block in its page may be read, and is no such mark.
+    return (uintptr_t)p % HEAP_PAGE == sizeof(struct heap_mapped) &&
+           heap_mapped(p)->mark == ((uintptr_t)p ^ HEAP_MARK);
+}
 
 // Once, after nvmm_open.
 void heap_open(void);

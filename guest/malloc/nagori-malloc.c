@@ -163,7 +163,7 @@ EXPORT void *calloc(size_t count, size_t size)
 
 EXPORT void free(void *p)
 {
-    if (nvmm_has(p))
+    if (heap_has(p))
         heap_give(p);
     else
         __libc_free(p);
@@ -174,7 +174,7 @@ EXPORT size_t malloc_usable_size(void *p)
     static size_t (*_Atomic in_dram)(void *);
     if (p == NULL)
         return 0;
-    if (nvmm_has(p))
+    if (heap_has(p))
         return heap_size(p);
     if (in_dram == NULL)
         in_dram = (size_t (*)(void *))dlsym(RTLD_NEXT, "malloc_usable_size");
@@ -193,7 +193,7 @@ EXPORT void *realloc(void *p, size_t size)
         errno = ENOMEM;
         return NULL;
     }
-    bool from = nvmm_has(p), to = for_nvmm(size);
+    bool from = heap_has(p), to = for_nvmm(size);
     if (!from && !to)
         return __libc_realloc(p, size);
     void *q;

@@ -22,8 +22,8 @@ enum {
     MAX_FREE = 1 << 15,   // ranges on the free list
     KEPT_CHUNKS = 4,      // free ones at the end are kept for the next request
     MPOL_BIND_MODE = 2,   // of <linux/mempolicy.h>
-    // Free on the node beside the chunks that are added: for chunks that are not touched yet, and for the kernel.
-    NODE_RESERVE_KIB = 16 << 10,
+    // Free on the node beside what is added: for what is not touched yet, and for the kernel.
+    NODE_RESERVE = 16 << 20,
 };
 
 struct range {
@@ -32,20 +32,21 @@ struct range {
 
 static struct {
     pthread_mutex_t lock;
+    bool forking; // the lock is held for a fork
     char name[160];
     int fd; // -1: anonymous memory of NUMA node `node`
     int node;
+    uint64_t unasked; // bytes of the node that may be taken without asking how much is free
     uint64_t offset, chunks; // of the device: first byte, number of chunks
-    // Chunk of the device behind each chunk of the range.
-    uint32_t *behind;
-    struct range *free; // sorted, never adjacent
     size_t free_count;
     struct nvmm_counts counts;
-    // Between the handlers of fork: the child's claims.
-    int child_fd;
-    uint32_t *child_behind;
+    int child_fd; // between the handlers of fork: the child's claims
     bool told;
-} pool; // tables apart, so that what every request needs lies in one page
+    // Tables last, so that what every request needs lies in one page.
+    struct range free[MAX_FREE]; // sorted, never adjacent
+    // Chunk of the device behind each chunk of the range, and behind the child's.
+    uint32_t behind[MAX_CHUNKS], child_behind[MAX_CHUNKS];
+} pool;
 
 struct nvmm_range nvmm_range;
 
@@ -160,6 +161,14 @@ static void open_hidden(void)
     open_file("/dev/mem", base, bytes);
 }
 
+static void bind_node(void *at, size_t bytes)
+{
+    unsigned long mask = 1ul << pool.node;
+    // The kernel takes one bit less than it is told.
+    if (syscall(SYS_mbind, at, bytes, MPOL_BIND_MODE, &mask, 65ul, 0) != 0)
+        nvmm_die("no memory can be bound to %s: %s", pool.name, strerror(errno));
+}
+
 void nvmm_open(const char *device)
 {
     pool.fd = pool.child_fd = -1;
@@ -170,6 +179,7 @@ void nvmm_open(const char *device)
             nvmm_die("NAGORI_MALLOC_DEVICE=%s: the node is a number from 0 to 63", device);
         pool.node = (int)node;
         pool.chunks = MAX_CHUNKS;
+        pool.unasked = NVMM_CHUNK;
         snprintf(pool.name, sizeof pool.name, "NUMA node %ld", node);
     } else if (device != NULL && *device != 0) {
         open_file(device, 0, 0);
@@ -184,9 +194,12 @@ void nvmm_open(const char *device)
         nvmm_die("no address space: %s", strerror(errno));
     nvmm_range.base = ((uintptr_t)range + NVMM_CHUNK - 1) & ~(uintptr_t)(NVMM_CHUNK - 1);
     nvmm_range.fresh = nvmm_range.base;
-    pool.free = nvmm_table(MAX_FREE * sizeof(struct range));
-    pool.behind = nvmm_table(2 * MAX_CHUNKS * sizeof *pool.behind);
-    pool.child_behind = pool.behind + MAX_CHUNKS;
+    // All of it at once, so that it remains one mapping. With huge pages the first block would clear 2 MiB; a kernel
+    // without them refuses.
+    if (pool.fd < 0) {
+        bind_node(range, bytes);
+        madvise(range, bytes, MADV_NOHUGEPAGE);
+    }
 }
 
 void *nvmm_table(size_t bytes)
@@ -230,35 +243,26 @@ static bool ours(uint64_t chunk)
     return false;
 }
 
-// Maps fresh memory of the node.
-static void map_node(void *at, size_t bytes)
-{
-    void *p = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-    unsigned long mask = 1ul << pool.node;
-    // The kernel takes one bit less than it is told.
-    if (p == MAP_FAILED || syscall(SYS_mbind, at, bytes, MPOL_BIND_MODE, &mask, 65ul, 0) != 0)
-        nvmm_die("no memory can be bound to %s: %s", pool.name, strerror(errno));
-    // Else the first block would have the kernel clear 2 MiB. A kernel without huge pages refuses.
-    madvise(at, bytes, MADV_NOHUGEPAGE);
-}
-
 // Maps chunks of the device, or of the node, at chunk `index` of the range.
 static bool map_chunks(int fd, uint64_t chunk, size_t index, size_t count)
 {
     void *at = (void *)(nvmm_range.base + index * NVMM_CHUNK);
     size_t bytes = count * NVMM_CHUNK;
-    if (fd < 0) {
-        map_node(at, bytes);
-        return true;
-    }
+    if (fd < 0)
+        return mprotect(at, bytes, PROT_READ | PROT_WRITE) == 0;
     void *p = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
                    (off_t)(pool.offset + chunk * NVMM_CHUNK));
     return p != MAP_FAILED;
 }
 
-// Whether a node has so many free chunks: the kernel would end processes that use what is not there.
-static bool node_has_room(size_t chunks)
+// Whether a node has so many free bytes: the kernel would end processes that use what is not there. The answer costs
+// more than a short program does otherwise, so it holds for a part of what was free.
+static bool node_has_room(size_t bytes)
 {
+    if (bytes <= pool.unasked) {
+        pool.unasked -= bytes;
+        return true;
+    }
     char path[64], text[512] = "";
     snprintf(path, sizeof path, "/sys/devices/system/node/node%d/meminfo", pool.node);
     int f = open(path, O_RDONLY | O_CLOEXEC);
@@ -267,8 +271,13 @@ static bool node_has_room(size_t chunks)
     ssize_t n = read(f, text, sizeof text - 1);
     close(f);
     const char *at = n > 0 ? strstr(text, "MemFree:") : NULL;
-    uint64_t wanted = NODE_RESERVE_KIB + chunks * (NVMM_CHUNK >> 10);
-    return at == NULL || strtoull(at + strlen("MemFree:"), NULL, 10) >= wanted;
+    if (at == NULL)
+        return true;
+    uint64_t available = strtoull(at + strlen("MemFree:"), NULL, 10) << 10;
+    if (available < bytes || available - bytes < NODE_RESERVE)
+        return false;
+    pool.unasked = (available - bytes - NODE_RESERVE) / 8;
+    return true;
 }
 
 // Enlarges the mapped part of the range: on a node by what is wanted, on a device by one chunk.
@@ -276,7 +285,7 @@ static bool grow(size_t wanted)
 {
     size_t index = (nvmm_range.fresh - nvmm_range.base) / NVMM_CHUNK;
     size_t count = pool.fd >= 0 ? 1 : (wanted + NVMM_CHUNK - 1) / NVMM_CHUNK;
-    if (count > MAX_CHUNKS - index || (pool.fd < 0 && !node_has_room(count)))
+    if (count > MAX_CHUNKS - index || (pool.fd < 0 && !node_has_room(count * NVMM_CHUNK)))
         return false;
     uint64_t chunk = index;
     if (pool.fd >= 0) {
@@ -384,8 +393,10 @@ static void trim(size_t keep)
     if (chunks <= keep)
         return;
     size_t count = chunks - keep, bytes = count * NVMM_CHUNK;
-    // In place of the mapping, so that nobody else takes the address.
-    if (mmap((void *)(nvmm_range.fresh - bytes), bytes, PROT_NONE,
+    // A device's in place of the mapping, so that nobody else takes the address.
+    if (pool.fd < 0)
+        madvise((void *)(nvmm_range.fresh - bytes), bytes, MADV_DONTNEED);
+    else if (mmap((void *)(nvmm_range.fresh - bytes), bytes, PROT_NONE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
         return;
     nvmm_range.fresh -= bytes;
@@ -401,7 +412,7 @@ static void trim(size_t keep)
 void *nvmm_take(size_t size, size_t alignment)
 {
     void *p;
-    pthread_mutex_lock(&pool.lock);
+    nvmm_lock(&pool.lock);
     while ((p = find(size, alignment)) == NULL) {
         // A large request grows the last free range until it fits.
         if (size > pool.chunks * (uint64_t)NVMM_CHUNK || !grow_free(size))
@@ -418,7 +429,7 @@ void *nvmm_take(size_t size, size_t alignment)
         pool.counts.allocs++;
         pool.counts.used += size;
     }
-    pthread_mutex_unlock(&pool.lock);
+    nvmm_unlock(&pool.lock);
     return p;
 }
 
@@ -426,7 +437,7 @@ bool nvmm_extend(void *end, size_t size)
 {
     uintptr_t at = (uintptr_t)end;
     bool done = false;
-    pthread_mutex_lock(&pool.lock);
+    nvmm_lock(&pool.lock);
     do {
         size_t i = position(at);
         struct range *r = &pool.free[i];
@@ -441,42 +452,66 @@ bool nvmm_extend(void *end, size_t size)
             break;
         }
     } while (!done && grow_free(size));
-    pthread_mutex_unlock(&pool.lock);
+    nvmm_unlock(&pool.lock);
     return done;
 }
 
-bool nvmm_renew(void *address, size_t size, bool used)
+static bool has_room(size_t bytes)
 {
-    if (pool.fd >= 0 || madvise(address, size, MADV_DONTNEED) != 0)
-        return false;
-    madvise(address, size, used ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-    return true;
+    nvmm_lock(&pool.lock);
+    bool room = node_has_room(bytes);
+    nvmm_unlock(&pool.lock);
+    return room;
 }
 
-bool nvmm_move(void *from, void *to, size_t size)
+static void count_mapping(int64_t mapped, size_t added, size_t taken)
 {
-    const int flags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
-    if (pool.fd >= 0)
-        return false;
-    if (mremap(from, size, size, flags, to) == MAP_FAILED) {
-        // The kernel refuses what it has as two mappings, but has unmapped the destination by then.
-        map_node(to, size);
-        return false;
-    }
-    madvise(from, size, MADV_NOHUGEPAGE);
-    return true;
+    nvmm_lock(&pool.lock);
+    pool.counts.allocs += mapped > 0;
+    pool.counts.frees += mapped < 0;
+    pool.counts.used += added - taken;
+    nvmm_unlock(&pool.lock);
+}
+
+void *nvmm_map(size_t size)
+{
+    if (pool.fd >= 0 || !has_room(size))
+        return NULL;
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    bind_node(p, size);
+    count_mapping(1, size, 0);
+    return p;
+}
+
+void *nvmm_remap(void *address, size_t old, size_t size)
+{
+    if (size > old && !has_room(size - old))
+        return NULL;
+    void *p = mremap(address, old, size, MREMAP_MAYMOVE);
+    if (p == MAP_FAILED)
+        return NULL;
+    count_mapping(0, size, old);
+    return p;
+}
+
+void nvmm_unmap(void *address, size_t size)
+{
+    munmap(address, size);
+    count_mapping(-1, 0, size);
 }
 
 bool nvmm_give(void *address, size_t size)
 {
-    pthread_mutex_lock(&pool.lock);
+    nvmm_lock(&pool.lock);
     bool done = insert((uintptr_t)address, (uintptr_t)address + size);
     if (done) {
         pool.counts.frees++;
         pool.counts.used -= size;
         trim(KEPT_CHUNKS);
     }
-    pthread_mutex_unlock(&pool.lock);
+    nvmm_unlock(&pool.lock);
     return done;
 }
 
@@ -503,7 +538,7 @@ static void copy_used(size_t index, char *to)
 // belong to a file of its own, before parent or child can change it.
 void nvmm_before_fork(void)
 {
-    pthread_mutex_lock(&pool.lock);
+    nvmm_lock_for_fork(&pool.lock, &pool.forking);
     size_t mapped = (nvmm_range.fresh - nvmm_range.base) / NVMM_CHUNK;
     if (pool.fd < 0 || mapped == 0)
         return;
@@ -532,7 +567,7 @@ void nvmm_after_fork_parent(void)
     if (pool.child_fd >= 0)
         close(pool.child_fd);
     pool.child_fd = -1;
-    pthread_mutex_unlock(&pool.lock);
+    nvmm_unlock_after_fork(&pool.lock, &pool.forking);
 }
 
 void nvmm_after_fork_child(void)
@@ -548,5 +583,5 @@ void nvmm_after_fork_child(void)
         pool.fd = pool.child_fd;
         pool.child_fd = -1;
     }
-    pthread_mutex_unlock(&pool.lock);
+    nvmm_unlock_after_fork(&pool.lock, &pool.forking);
 }

@@ -3,9 +3,11 @@
 #ifndef NAGORI_MALLOC_NVMM_H
 #define NAGORI_MALLOC_NVMM_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/single_threaded.h>
 
 enum { NVMM_CHUNK = 2 << 20 }; // bytes; device DAX maps in multiples of it
 #define NVMM_RANGE ((size_t)64 << 30) // bytes that are reserved
@@ -38,13 +40,15 @@ void *nvmm_take(size_t size, size_t alignment);
 // Adds `size` bytes that begin where an allocation ends; false if they are not free.
 bool nvmm_extend(void *end, size_t size);
 
-// Pages that are handed out become new ones, all zero, which may be huge if they are `used` from now on; false if
-// the memory is a device's and stays as it is.
-bool nvmm_renew(void *address, size_t size, bool used);
+// New pages of a node, all zero, outside the range, as a mapping of their own; NULL if the memory is a device's. All
+// sizes are multiples of the page size.
+void *nvmm_map(size_t size);
 
-// The pages of an allocation, as they are, take the place of those of another; what was handed out first then has new
-// ones. False if the memory is a device's.
-bool nvmm_move(void *from, void *to, size_t size);
+// Makes such a mapping longer or shorter and returns where its pages are then, or NULL, and nothing has changed.
+void *nvmm_remap(void *address, size_t old, size_t size);
+
+// Returns such a mapping.
+void nvmm_unmap(void *address, size_t size);
 
 // Returns part of an allocation; false if there is no room to record it.
 bool nvmm_give(void *address, size_t size);
@@ -64,6 +68,38 @@ struct nvmm_counts nvmm_counts(void);
 void nvmm_before_fork(void);
 void nvmm_after_fork_parent(void);
 void nvmm_after_fork_child(void);
+
+// A lock that is left alone as long as the process has one thread. A second one comes only when the first does not hold
+// it.
+static inline void nvmm_lock(pthread_mutex_t *lock)
+{
+    if (!__libc_single_threaded)
+        pthread_mutex_lock(lock);
+}
+
+static inline void nvmm_unlock(pthread_mutex_t *lock)
+{
+    if (!__libc_single_threaded)
+        pthread_mutex_unlock(lock);
+}
+
+// The same around fork, whose child has one thread, whatever the parent has; `held` is protected by the lock. Where
+// nothing is written, no page has to be copied.
+static inline void nvmm_lock_for_fork(pthread_mutex_t *lock, bool *held)
+{
+    if (__libc_single_threaded)
+        return;
+    pthread_mutex_lock(lock);
+    *held = true;
+}
+
+static inline void nvmm_unlock_after_fork(pthread_mutex_t *lock, bool *held)
+{
+    if (!*held)
+        return;
+    *held = false;
+    pthread_mutex_unlock(lock);
+}
 
 // Ends the process with a message, without allocating.
 _Noreturn void nvmm_die(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -17,6 +17,8 @@ fn cost(p: &Place, placement: &str, program: &[&str]) -> (u64, u64) {
     let mut c = nagori();
     c.timeout(PATIENCE).current_dir(p.dir.path());
     c.args(["-q", "run", "--stdin", "none", "--placement", placement]);
+    // With several harts a program takes a sixth longer if it moves to another one, by itself.
+    c.args(["--set", "harts=1"]);
     c.args(["--json", "cost", "--"]).args(program);
     c.assert().code(0);
     let cost = json(&p.path("cost"));
@@ -40,7 +42,7 @@ fn a_heap_on_nvmm_costs_what_a_heap_costs() {
         let (without, _) = cost(&p, "dram", program);
         let (with, reads) = cost(&p, "heap", program);
         let ratio = with as f64 / without as f64;
-        assert!((0.85..1.25).contains(&ratio), "{program:?}: {ratio}");
+        assert!((0.9..1.1).contains(&ratio), "{program:?}: {ratio}");
         assert!(reads > 100, "{program:?}: {reads}");
     }
 }
