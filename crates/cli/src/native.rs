@@ -41,7 +41,11 @@ Examples:
 A method is a TOML file with any of: variant, attribution, clock, dram, read, write, weight,
 l2_weight, [flush] and [nt_store] with base and overlap. docs/epoch.md describes them.
 
-Exit codes: those of the program; 3 if this host cannot emulate what is asked (then nothing was run).";
+Exit codes: those of the program; 3 if this host cannot emulate what is asked (then nothing was run).
+
+Time:
+  As long as the program takes with the slower memory; --check at once, --calibrate a few seconds,
+  --self-test a quarter of a minute.";
 
 /// Run programs of this host as if its memory were slower, by the epoch method.
 ///

@@ -26,7 +26,11 @@ Examples:
   mkfs.ext4 fs.raw 1G && nagori nvmm import fs.raw pm.nvmm
 
 An image is a sparse file with a header. It holds what was durable of a machine's NVMM, and fits machines
-with NVMM of the same size at the same address. `diff` exits with 1 if the images differ.";
+with NVMM of the same size at the same address. `diff` exits with 1 if the images differ.
+
+Time:
+  create and show at once; the others as long as the host takes to read or write what is not zero
+  in the image, seconds for a GiB.";
 
 /// Make, look at and compare images of NVMM, the files of --nvmm-image.
 #[derive(Debug, Args)]

@@ -48,6 +48,9 @@ fn long_commands_say_how_long_they_take() {
         &["snapshot", "boot"],
         &["mem", "run"],
         &["mem", "sweep"],
+        &["mem", "record"],
+        &["native"],
+        &["nvmm"],
     ];
     for command in benches.chain(others.map(<[&str]>::to_vec)) {
         let text = stdout(&[&command[..], &["--help"]].concat());

@@ -43,6 +43,8 @@ pub struct Outcome {
     pub widened: u64,
     /// Whether the format has no times, but the trace has.
     pub times_lost: bool,
+    /// Accesses whose time was none of the format's, and became the last one before it.
+    pub times_rounded: u64,
 }
 
 /// Arithmetic that takes times from one unit to another.
@@ -57,13 +59,14 @@ enum Clocking {
 }
 
 impl Clocking {
-    fn time(self, r: &Record, number: u64) -> Option<u64> {
+    /// The time of an access, and whether it was rounded. `None` if it is too late.
+    fn time(self, r: &Record, number: u64) -> Option<(u64, bool)> {
         match self {
-            Clocking::Same => Some(r.time),
-            Clocking::Every(gap) => number.checked_mul(gap),
+            Clocking::Same => Some((r.time, false)),
+            Clocking::Every(gap) => Some((number.checked_mul(gap)?, false)),
             Clocking::Scale(by, over) => {
-                let t = u128::from(r.time) * u128::from(by) / u128::from(over);
-                u64::try_from(t).ok()
+                let (t, over) = (u128::from(r.time) * u128::from(by), u128::from(over));
+                Some((u64::try_from(t / over).ok()?, t % over != 0))
             }
         }
     }
@@ -152,7 +155,7 @@ pub fn convert<W: Write>(
             place: source.place(),
             what,
         };
-        let time = clocking
+        let (time, rounded) = clocking
             .time(&r, done.records)
             .ok_or_else(|| malformed("the time is too late for the format".into()))?;
         let placed = lines::place(r, o.base, o.unaligned, &mut done.unaligned);
@@ -161,6 +164,7 @@ pub fn convert<W: Write>(
             ..placed.map_err(malformed)?
         };
         done.records += 1;
+        done.times_rounded += u64::from(rounded);
         if format.has_lengths() {
             done.written += 1;
             to.push(&access)?;

@@ -105,6 +105,7 @@ fn json(d: &Outcome) -> serde_json::Value {
         "unaligned": d.unaligned,
         "widened": d.widened,
         "times_lost": d.times_lost,
+        "times_rounded": d.times_rounded,
     })
 }
 
@@ -125,6 +126,13 @@ fn notes(d: &Outcome, a: &ConvertArgs, from: Option<Format>) -> Vec<String> {
         notes.push(format!(
             "the times are left out: the format {} has none",
             a.to
+        ));
+    }
+    if d.times_rounded > 0 {
+        notes.push(format!(
+            "{} of {} times are no whole number of cycles of --cycle, and were rounded down",
+            grouped(d.times_rounded),
+            grouped(d.records)
         ));
     }
     if from == Some(Format::Bus) {
