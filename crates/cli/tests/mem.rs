@@ -89,7 +89,11 @@ fn times_that_a_conversion_drops_or_changes_are_told() {
     let file = |name: &str| dir.path().join(name);
     let (cycles, times, lost) = (file("a.trc"), file("b.g5"), file("c.ram"));
     // 3 of 4 times are no multiples of 4 cycles.
-    std::fs::write(&cycles, "0x0 READ 0\n0x40 READ 1\n0x80 READ 2\n0xc0 READ 3\n").unwrap();
+    std::fs::write(
+        &cycles,
+        "0x0 READ 0\n0x40 READ 1\n0x80 READ 2\n0xc0 READ 3\n",
+    )
+    .unwrap();
     let convert = |from: &Path, to: &str, out: &Path, options: &[&str]| {
         let mut c = nagori();
         c.args(["mem", "convert", path(from), "--to", to, "-o", path(out)]);

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use nagori_memtime::units::ps_text;
 use nagori_memtime::{Period, Ps};
+use nagori_values::scan;
 use serde::{Deserialize, Serialize};
 
 use crate::{Amount, Counts, Error};
@@ -42,18 +43,10 @@ impl FromStr for Weight {
                 "`{text}` is no factor: expected a decimal with at most three places, such as 4.2"
             )
         };
-        let (whole, places) = text.split_once('.').unwrap_or((text, "0"));
-        let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
-        if !digits(whole) || !digits(places) || places.len() > 3 {
-            return Err(bad());
-        }
-        let whole: u32 = whole.parse().map_err(|_| bad())?;
-        let places: u32 = format!("{places:0<3}").parse().map_err(|_| bad())?;
-        whole
-            .checked_mul(1000)
-            .and_then(|w| w.checked_add(places))
-            .map(Weight)
-            .ok_or_else(bad)
+        let number = scan(text).filter(|(_, unit)| unit.is_empty());
+        let thousandths = number.and_then(|(n, _)| n.times(1000).ok());
+        let weight = thousandths.and_then(|t| u32::try_from(t).ok()).map(Weight);
+        weight.ok_or_else(bad)
     }
 }
 

@@ -9,10 +9,11 @@
 //!
 //! `FROM` is the address that the VM uses, `TO` the one on the bus, `SIZE` in bytes; without them, 4 bytes
 //! at the same address. `xCOUNT` stands for so many ports one behind the other, on both sides.
-//! `keep` names ports of the bus that no VM may reach. Numbers are decimal or, with `0x`,
-//! hexadecimal.
+//! `keep` names ports of the bus that no VM may reach. Numbers are written as everywhere: `4096`,
+//! `0x1000`, `4KiB`.
 
 use crate::Rights;
+use nagori_values::{count, SIZE};
 use thiserror::Error as ThisError;
 
 /// Most lines of a list, after `xCOUNT` is expanded.
@@ -69,12 +70,7 @@ pub struct ParseError {
 const FORM: &str = "FROM [TO SIZE] [xCOUNT] [vm=N] [r|w|rw]";
 
 fn number(word: &str) -> Result<u64, String> {
-    let digits = word.strip_prefix("0x").or(word.strip_prefix("0X"));
-    let n = match digits {
-        Some(d) => u64::from_str_radix(&d.replace('_', ""), 16),
-        None => word.parse(),
-    };
-    n.map_err(|_| format!("`{word}`: expected a number below 2^64, such as 4096 or 0x1000"))
+    SIZE.read(word, Some(1))
 }
 
 /// Checks that bytes are within the address space.
@@ -101,7 +97,7 @@ fn keep(words: &[&str], line: usize) -> Result<Kept, String> {
 
 fn port(words: &[&str], line: usize) -> Result<(Port, u64), String> {
     let mut numbers = Vec::new();
-    let (mut count, mut vm, mut rights) = (None, None, None);
+    let (mut times, mut vm, mut rights) = (None, None, None);
     let both = |read, write| Rights { read, write };
     for &word in words {
         let twice = match word {
@@ -110,13 +106,11 @@ fn port(words: &[&str], line: usize) -> Result<(Port, u64), String> {
             "rw" => rights.replace(both(true, true)).is_some(),
             _ => {
                 if let Some(n) = word.strip_prefix("vm=") {
-                    let n = n.parse::<u16>();
-                    let n = n.map_err(|_| format!("`{word}`: expected vm=0 to vm=65535"))?;
+                    let n = count::<u16>(n, ..).map_err(|e| format!("`{word}`: {e}"))?;
                     vm.replace(n).is_some()
                 } else if let Some(n) = word.strip_prefix('x') {
-                    let n = n.parse::<u64>().ok().filter(|n| *n > 0);
-                    let n = n.ok_or_else(|| format!("`{word}`: expected a count such as x256"))?;
-                    count.replace(n).is_some()
+                    let n = count::<u64>(n, 1..).map_err(|e| format!("`{word}`: {e}"))?;
+                    times.replace(n).is_some()
                 } else {
                     numbers.push(number(word)?);
                     numbers.len() > 3
@@ -138,7 +132,7 @@ fn port(words: &[&str], line: usize) -> Result<(Port, u64), String> {
             return Err(format!("{from:#x} and {n:#x}: an address on the bus needs its size, and a size the address before it; expected {FORM}"))
         }
     };
-    let count = count.unwrap_or(1);
+    let count = times.unwrap_or(1);
     let all = size
         .checked_mul(count)
         .ok_or_else(|| format!("{count} ports of {size} bytes pass the end of the addresses"))?;
@@ -189,7 +183,7 @@ mod tests {
 
     #[test]
     fn lines_are_read_with_their_defaults() {
-        let text = "# a controller\n0x92000000 0x40001000 4 x2 vm=1 r # two\n\n8\n16 32 1 w\nkeep 0x10 4\n";
+        let text = "# a controller\n0x92000000 0x40001000 4 x2 vm=0x1 r # two\n\n8\n16 32 1 w\nkeep 0x10 4\n1MiB 0x4000_2000 4KiB x1e0\n";
         let p = parse(text).unwrap();
         let rights = |read, write| Rights { read, write };
         let port = |vm, from, to, size, rights, line| Port {
@@ -205,6 +199,7 @@ mod tests {
             port(1, 0x9200_0004, 0x4000_1004, 4, rights(true, false), 2),
             port(0, 8, 8, 4, rights(true, true), 4),
             port(0, 16, 32, 1, rights(false, true), 5),
+            port(0, 1 << 20, 0x4000_2000, 4096, rights(true, true), 7),
         ];
         assert_eq!(p.ports, expected);
         let kept = Kept {
@@ -232,14 +227,22 @@ mod tests {
             ),
             ("1 2 3 4", 1, "`4` is one too many"),
             ("1 r rw", 1, "`rw` is one too many"),
-            ("1 x0", 1, "x256"),
-            ("1 vm=65536", 1, "vm=65535"),
+            (
+                "1 x0",
+                1,
+                "`x0`: 0 is not possible: expected a whole number from 1",
+            ),
+            (
+                "1 vm=65536",
+                1,
+                "`vm=65536`: 65536 is not possible: expected a whole number from 0 to 65535",
+            ),
             ("keep 1", 1, "keep TO SIZE"),
             ("keep 1 0", 1, "at least 1"),
             ("0xfffffffffffffffe 0 4", 1, "pass the end"),
             ("0 0 0x8000000000000000 x2", 1, "pass the end"),
             ("0 x2000000", 1, "more than 1048576 ports"),
-            ("99999999999999999999", 1, "below 2^64"),
+            ("99999999999999999999", 1, "more than 2^64 bytes"),
         ];
         for (text, line, what) in cases {
             let e = parse(text).expect_err(text);

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use nagori_epoch::Counts;
+use nagori_values::count;
 
 use super::{Clocks, Source, Tid, Unusable};
 
@@ -40,9 +41,7 @@ impl Synthetic {
             let (name, value) = part
                 .split_once('=')
                 .ok_or_else(|| wrong(format!("`{part}`: expected NAME=COUNTS_PER_SECOND")))?;
-            let rate = value.parse().ok().filter(|&v: &u64| v <= 1 << 40);
-            let rate = rate
-                .ok_or_else(|| wrong(format!("`{value}`: expected a whole number up to 2^40")))?;
+            let rate = count(value, ..=1 << 40).map_err(&wrong)?;
             let known = Counts::default().named().map(|c| c.0).join(", ");
             let field = source.rates.field(name);
             *field
@@ -111,7 +110,7 @@ mod tests {
 
     #[test]
     fn rates_add_up_whatever_the_steps() {
-        let mut s = Synthetic::new("llc_misses=1000003, own_victims=7").unwrap();
+        let mut s = Synthetic::new("llc_misses=1_000_003, own_victims=7e0").unwrap();
         let t = Tid(1);
         s.attach(t, Clocks { now: 0, busy: 500 }).unwrap();
         let (mut busy, mut sum) = (500, Counts::default());
