@@ -5,6 +5,7 @@ mod common;
 use common::mem::*;
 use common::*;
 use predicates::str::contains;
+use std::path::Path;
 
 #[test]
 fn a_memory_is_shown_by_its_name() {
@@ -85,4 +86,30 @@ fn accesses_beyond_the_last_address_are_told_with_their_line() {
     let cut = ["--wrap", "--unaligned", "truncate", "--json"];
     let r = json(&[&["run", "-q", "-m", "ddr3", "--trace", trace][..], &cut].concat());
     assert_eq!(r["requests"], 2);
+}
+
+#[test]
+fn times_that_a_conversion_drops_or_changes_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name);
+    let (cycles, times, lost) = (file("a.trc"), file("b.g5"), file("c.ram"));
+    // 3 of 4 times are no multiples of 4 cycles.
+    std::fs::write(
+        &cycles,
+        "0x0 READ 0\n0x40 READ 1\n0x80 READ 2\n0xc0 READ 3\n",
+    )
+    .unwrap();
+    let convert = |from: &Path, to: &str, out: &Path, options: &[&str]| {
+        let mut c = nagori();
+        c.args(["mem", "convert", path(from), "--to", to, "-o", path(out)]);
+        let out = c.args(options).assert().code(0);
+        String::from_utf8(out.get_output().stderr.clone()).unwrap()
+    };
+    let said = convert(&cycles, "ramulator", &lost, &[]);
+    assert!(said.contains("the times are left out"), "{said}");
+    let said = convert(&cycles, "gem5", &times, &["--cycle", "1 ns"]);
+    assert!(!said.contains("times"), "{said}");
+    let said = convert(&times, "dramsim3", &cycles, &["--cycle", "4 ns"]);
+    let told = "3 of 4 times are no whole number of cycles";
+    assert!(said.contains(told), "{said}");
 }
