@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,6 +100,29 @@ static void *work(void *argument)
     return NULL;
 }
 
+// Blocks that grow and shrink in turn, past what is mapped by itself, so that one is in the other's way.
+static void growing(void)
+{
+    enum { BLOCKS = 3, STEP = 44444, MOST = 4 << 20, PAGE = 4096 };
+    unsigned char *p[BLOCKS] = {0};
+    size_t size = 0;
+    for (bool down = false; !down || size > 2 * STEP;) {
+        size_t old = size;
+        size = down ? size - 2 * STEP : size + STEP;
+        for (int i = 0; i < BLOCKS; i++) {
+            CHECK((p[i] = realloc(p[i], size)) != NULL && malloc_usable_size(p[i]) >= size);
+            for (size_t at = 0; at < size; at += PAGE)
+                if (at < old)
+                    CHECK(p[i][at] == (unsigned char)(at / PAGE + (size_t)i));
+                else
+                    p[i][at] = (unsigned char)(at / PAGE + (size_t)i);
+        }
+        down = down || size > MOST;
+    }
+    for (int i = 0; i < BLOCKS; i++)
+        free(p[i]);
+}
+
 static void functions(void)
 {
     for (size_t alignment = 8; alignment <= 1 << 20; alignment *= 4) {
@@ -175,6 +199,7 @@ static void forks(void)
 int main(void)
 {
     functions();
+    growing();
     forks();
     pthread_t thread[THREADS];
     struct job job[THREADS];

@@ -181,13 +181,13 @@ static void give_one(void *p)
 
 static void give_cached(struct heap_bin *bin, unsigned keep)
 {
-    nvmm_lock(&heap.lock);
+    bool held = nvmm_lock(&heap.lock);
     for (; bin->count > keep; bin->count--) {
         void *p = bin->first;
         bin->first = *(void **)p;
         give_one(p);
     }
-    nvmm_unlock(&heap.lock);
+    nvmm_unlock(&heap.lock, held);
 }
 
 static void thread_ends(void *cache)
@@ -219,7 +219,7 @@ static void *take_small(unsigned class)
         bin->count--;
         return p;
     }
-    nvmm_lock(&heap.lock);
+    bool held = nvmm_lock(&heap.lock);
     p = take_one(class, true);
     unsigned more = p == NULL || heap_cache.state == HEAP_OVER ? 0 : heap.keep[class] / 2u - 1;
     // Those for later requests do not make the heap larger.
@@ -228,7 +228,7 @@ static void *take_small(unsigned class)
         bin->first = next;
         bin->count++;
     }
-    nvmm_unlock(&heap.lock);
+    nvmm_unlock(&heap.lock, held);
     return p;
 }
 

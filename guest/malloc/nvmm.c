@@ -412,7 +412,7 @@ static void trim(size_t keep)
 void *nvmm_take(size_t size, size_t alignment)
 {
     void *p;
-    nvmm_lock(&pool.lock);
+    bool held = nvmm_lock(&pool.lock);
     while ((p = find(size, alignment)) == NULL) {
         // A large request grows the last free range until it fits.
         if (size > pool.chunks * (uint64_t)NVMM_CHUNK || !grow_free(size))
@@ -429,7 +429,7 @@ void *nvmm_take(size_t size, size_t alignment)
         pool.counts.allocs++;
         pool.counts.used += size;
     }
-    nvmm_unlock(&pool.lock);
+    nvmm_unlock(&pool.lock, held);
     return p;
 }
 
@@ -437,7 +437,7 @@ bool nvmm_extend(void *end, size_t size)
 {
     uintptr_t at = (uintptr_t)end;
     bool done = false;
-    nvmm_lock(&pool.lock);
+    bool held = nvmm_lock(&pool.lock);
     do {
         size_t i = position(at);
         struct range *r = &pool.free[i];
@@ -452,25 +452,25 @@ bool nvmm_extend(void *end, size_t size)
             break;
         }
     } while (!done && grow_free(size));
-    nvmm_unlock(&pool.lock);
+    nvmm_unlock(&pool.lock, held);
     return done;
 }
 
 static bool has_room(size_t bytes)
 {
-    nvmm_lock(&pool.lock);
+    bool held = nvmm_lock(&pool.lock);
     bool room = node_has_room(bytes);
-    nvmm_unlock(&pool.lock);
+    nvmm_unlock(&pool.lock, held);
     return room;
 }
 
 static void count_mapping(int64_t mapped, size_t added, size_t taken)
 {
-    nvmm_lock(&pool.lock);
+    bool held = nvmm_lock(&pool.lock);
     pool.counts.allocs += mapped > 0;
     pool.counts.frees += mapped < 0;
     pool.counts.used += added - taken;
-    nvmm_unlock(&pool.lock);
+    nvmm_unlock(&pool.lock, held);
 }
 
 void *nvmm_map(size_t size)
@@ -504,14 +504,14 @@ void nvmm_unmap(void *address, size_t size)
 
 bool nvmm_give(void *address, size_t size)
 {
-    nvmm_lock(&pool.lock);
+    bool held = nvmm_lock(&pool.lock);
     bool done = insert((uintptr_t)address, (uintptr_t)address + size);
     if (done) {
         pool.counts.frees++;
         pool.counts.used -= size;
         trim(KEPT_CHUNKS);
     }
-    nvmm_unlock(&pool.lock);
+    nvmm_unlock(&pool.lock, held);
     return done;
 }
 

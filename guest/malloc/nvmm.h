@@ -69,28 +69,25 @@ void nvmm_before_fork(void);
 void nvmm_after_fork_parent(void);
 void nvmm_after_fork_child(void);
 
-// A lock that is left alone as long as the process has one thread. A second one comes only when the first does not hold
-// it.
-static inline void nvmm_lock(pthread_mutex_t *lock)
+// Takes a lock, unless the process has one thread only, and returns whether it did: no thread can come while the only
+// one is here.
+static inline bool nvmm_lock(pthread_mutex_t *lock)
 {
-    if (!__libc_single_threaded)
-        pthread_mutex_lock(lock);
+    return !__libc_single_threaded && pthread_mutex_lock(lock) == 0;
 }
 
-static inline void nvmm_unlock(pthread_mutex_t *lock)
+static inline void nvmm_unlock(pthread_mutex_t *lock, bool held)
 {
-    if (!__libc_single_threaded)
+    if (held)
         pthread_mutex_unlock(lock);
 }
 
-// The same around fork, whose child has one thread, whatever the parent has; `held` is protected by the lock. Where
-// nothing is written, no page has to be copied.
+// The same for a lock that is held across fork; `held` is protected by the lock. With one thread nothing is written, and
+// neither parent nor child has to copy the page.
 static inline void nvmm_lock_for_fork(pthread_mutex_t *lock, bool *held)
 {
-    if (__libc_single_threaded)
-        return;
-    pthread_mutex_lock(lock);
-    *held = true;
+    if (nvmm_lock(lock))
+        *held = true;
 }
 
 static inline void nvmm_unlock_after_fork(pthread_mutex_t *lock, bool *held)
