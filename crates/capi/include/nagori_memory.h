@@ -182,7 +182,8 @@ int32_t nagori_memory_advance(NagoriMemory *memory, uint64_t t);
 // Sends all writes taken so far to the device, including writes that a controller
 // holds back until there are more of them, and advances until they are there:
 // the end of a run. `*end` is the end of the last write in ps (its last data,
-// or its cell write), 0 if there never was one; it may lie before `at`.
+// or its cell write), 0 if there never was one. If it does not lie after `at`, all
+// writes were over by then; some models do not know since when, and say 0.
 // Completions are to be drained afterwards as after nagori_memory_advance.
 //
 // # Safety

@@ -332,7 +332,8 @@ pub unsafe extern "C" fn nagori_memory_advance(memory: *mut NagoriMemory, t: u64
 /// Sends all writes taken so far to the device, including writes that a controller
 /// holds back until there are more of them, and advances until they are there:
 /// the end of a run. `*end` is the end of the last write in ps (its last data,
-/// or its cell write), 0 if there never was one; it may lie before `at`.
+/// or its cell write), 0 if there never was one. If it does not lie after `at`, all
+/// writes were over by then; some models do not know since when, and say 0.
 /// Completions are to be drained afterwards as after nagori_memory_advance.
 ///
 /// # Safety

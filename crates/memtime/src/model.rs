@@ -63,7 +63,8 @@ pub trait MemoryModel {
     /// written rows are closed; the content of a cache stays in it. Further requests may follow.
     ///
     /// Returns the end of the last write: its last data beat, or the end of its cell write; 0 if
-    /// there was none. It may be before `at`.
+    /// there was none. If it is not after `at`, all writes were over by then: a model that does not
+    /// remember when may return any time up to `at`, such as 0.
     fn flush(&mut self, at: Ps) -> Result<Ps, Error>;
 
     /// The statistics at `at` (or at the latest time given, if that is later), without advancing

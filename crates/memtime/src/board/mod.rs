@@ -626,7 +626,7 @@ impl Controller {
     }
 
     /// Advances from `at` until no write is under way, and returns the time after the last write's
-    /// precharge; 0 if none was under way.
+    /// precharge; 0 if none was under way any more.
     pub fn flush(&mut self, at: Ps) -> Result<Ps, Error> {
         self.advance_to(at)?;
         let mut end = Ps::ZERO;
