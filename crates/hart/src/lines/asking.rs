@@ -47,6 +47,7 @@ impl Hart {
             return Ok(false);
         }
         if self.take_arrived(line) {
+            self.include(w, line, at);
             return Ok(false);
         }
         self.ask_levels(w, (line, kind), (penalty, scheduled), at)
@@ -130,6 +131,13 @@ impl Hart {
         }
         self.settle_levels(w, asked, at);
         brought.map(|()| found.modified)
+    }
+
+    /// A line that the hart has waited for has arrived. What inclusive levels evict for it is written to memory.
+    pub(super) fn include<Wd: World>(&mut self, w: &mut Wd, line: u64, at: RunPoint) {
+        let now = self.cycle + at.offset();
+        w.coherence().include(self.id, line, now);
+        self.settle_levels(w, self.cycle, at);
     }
 
     /// Requests the lines that prefetchers have predicted, after the line that the hart waits for.

@@ -95,12 +95,13 @@ impl Hart {
     ) -> Result<bool, NotNow> {
         let kind = LineKind::Load;
         if self.take_arrived(line) {
+            self.include(w, line, at);
             return Ok(false);
         }
         self.forget_loads(w, at);
         let want = self.want(w, line, kind, at);
         if !want.blocks {
-            w.coherence().catch_up(want.now);
+            self.catch_up(w, at);
         }
         let Ok(found) = w.coherence().fetch(&want) else {
             w.claim_line(self.id, line);

@@ -585,6 +585,19 @@ impl Coherence {
         }
     }
 
+    /// The line that a hart has waited for reaches its first-level cache. An inclusive level that has evicted it since it was
+    /// requested, when there was no copy to take back, has it from now on again.
+    pub(super) fn include(&mut self, hart: usize, line: u64, now: u64) {
+        self.levels.now = now;
+        for k in (0..self.levels.levels.len()).rev() {
+            let level = &self.levels.levels[k];
+            let includes = level.config.inclusion == Inclusion::Inclusive;
+            if includes && level.caches[level.of(hart)].find(line).is_none() {
+                self.allocate(k, (hart, hart), line, false, None);
+            }
+        }
+    }
+
     /// A level has evicted a line.
     fn evicted(
         &mut self,
@@ -702,15 +715,32 @@ impl Coherence {
     /// Removes a line from every outer cache that a hart does not share (`exclusive`), or cleans it
     /// there.
     pub(super) fn probe_levels(&mut self, hart: usize, line: u64, exclusive: bool) {
-        for (k, level) in self.levels.levels.iter_mut().enumerate() {
+        for k in 0..self.levels.levels.len() {
+            let level = &self.levels.levels[k];
             let mut mask = level.caches.mask(line, Some(level.of(hart)));
-            while let Some((c, i)) = level.caches.next(line, &mut mask) {
+            while let Some((c, i)) = self.levels.levels[k].caches.next(line, &mut mask) {
                 self.levels.versions.take(k, c, line);
-                match exclusive {
-                    true => level.take(c, i),
-                    false => level.caches[c].set(i, line, LineState::Shared),
+                let level = &mut self.levels.levels[k];
+                if !exclusive {
+                    level.caches[c].set(i, line, LineState::Shared);
+                    continue;
+                }
+                level.take(c, i);
+                if level.config.inclusion == Inclusion::Inclusive {
+                    self.drop_code(k, c, line);
                 }
             }
+        }
+    }
+
+    /// A cache of an inclusive level has lost a line: its instruction caches do not keep it, either.
+    fn drop_code(&mut self, k: usize, cache: usize, line: u64) {
+        let shared_by = self.levels.levels[k].config.shared_by as usize;
+        let first = cache * shared_by;
+        let group = first..(first + shared_by).min(self.l1i.len());
+        let mut mask = self.l1i.mask(line, None) & bits(&group);
+        while let Some(found) = self.l1i.next(line, &mut mask) {
+            self.drop_copy(found, NOBODY, Side::Inst);
         }
     }
 

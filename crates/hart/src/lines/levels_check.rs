@@ -22,6 +22,7 @@ impl Coherence {
             (!l.dropped.is_empty(), "a filter slot to be emptied"),
             (!l.to_memory.is_empty(), "a line to be written to memory"),
             (!l.begun.is_empty(), "a set to be guarded"),
+            (l.stores.has_deeds(), "a deed to be carried out"),
         ];
         match all.into_iter().find(|(left, _)| *left) {
             Some((_, what)) => Err(format!("{what}, and no hart runs")),

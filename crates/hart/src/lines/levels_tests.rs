@@ -34,6 +34,10 @@ struct Harts {
     newer: BTreeSet<u64>,
     /// Accesses so far; each takes a cycle.
     now: u64,
+    /// While a hart waits for memory, others go on.
+    overlaps: bool,
+    /// The line that it waits for: others lose it only when it comes.
+    coming: Option<u64>,
 }
 
 impl Harts {
@@ -50,6 +54,8 @@ impl Harts {
             c,
             newer: BTreeSet::new(),
             now: 0,
+            overlaps: false,
+            coming: None,
         }
     }
 
@@ -127,7 +133,7 @@ impl Harts {
             self.settle();
             i
         });
-        let (others, from) = self.c.holders(hart, line);
+        let (mut others, from) = self.c.holders(hart, line);
         if let Some(from) = from {
             let shared = self.c.hand_over((hart, hart), from, line, 0).is_some();
             self.settle();
@@ -135,12 +141,27 @@ impl Harts {
                 self.arrives(line, None);
             }
         }
-        let modified = match present {
-            Some(_) => false,
-            None => self.c.fetch(&self.want(hart, line)).unwrap().modified,
+        let found = match present {
+            Some(_) => None,
+            None => Some(self.c.fetch(&self.want(hart, line)).unwrap()),
         };
+        let modified = found.is_some_and(|f| f.modified);
         self.prefetch(hart);
         self.settle();
+        if found.is_some_and(|f| f.from != From::Level) {
+            if self.now.is_multiple_of(2) && self.overlaps {
+                // Memory takes its time, and another hart brings other lines.
+                (self.overlaps, self.coming) = (false, Some(line));
+                for k in 1..1 + self.now % 5 {
+                    let other = 0x1000 + (line - 0x1000 + 128 * k) % (64 * 24);
+                    self.access((hart + 1) % HARTS, other, k == 2);
+                }
+                (self.overlaps, self.coming) = (true, None);
+                others = self.c.holders(hart, line).0;
+            }
+            self.c.include(hart, line, self.now);
+            self.settle();
+        }
         if write {
             self.c.void_prefetches(line, hart);
         }
@@ -203,7 +224,8 @@ impl Harts {
         }
         for (hart, l1) in self.c.l1d.iter().enumerate() {
             for (line, state) in (0..l1.len()).map(|i| l1.entry(i)) {
-                if matches!(state, LineState::Exclusive | LineState::Dirty) {
+                let owned = matches!(state, LineState::Exclusive | LineState::Dirty);
+                if owned && self.coming != Some(line) {
                     assert!(!self.c.holders(hart, line).0, "{line:#x} of hart {hart}");
                 }
             }
@@ -276,6 +298,7 @@ proptest! {
             stores: Default::default(),
         };
         let mut h = Harts::with_first(&levels, first);
+        h.overlaps = true;
         for (hart, line, what) in steps {
             let line = 0x1000 + 64 * line;
             match what {
@@ -307,6 +330,22 @@ fn an_inclusive_level_takes_back_what_it_gives_up() {
         ..LevelStats::default()
     };
     assert_eq!(s, expected);
+}
+
+#[test]
+fn code_leaves_with_the_inclusive_level_that_has_it() {
+    let mut c = Harts::new(&[level(4, 4, 1, Inclusion::Inclusive)]).c;
+    let line = 0x1000;
+    c.allocate(0, (1, 1), line, false, None);
+    let i = c.l1i[1].victim(line);
+    c.l1i.put(1, i, line, LineState::Shared);
+    c.l1i[1].set_slot(i, 7);
+    // To be read by another hart, and to be stored to by it.
+    c.probe(0, line, false);
+    assert!(c.l1i[1].find(line).is_some());
+    c.probe(0, line, true);
+    c.check_levels().unwrap();
+    assert_eq!(c.take_notices(1), [Notice::DropFetch(7)]);
 }
 
 #[test]

@@ -181,6 +181,11 @@ impl Stores {
         self.deeds.clear();
     }
 
+    /// Whether something has to be done outside of the caches.
+    pub fn has_deeds(&self) -> bool {
+        !self.deeds.is_empty()
+    }
+
     /// What a hint does.
     pub fn hint(&self, number: u8) -> HintConfig {
         self.config.hints[usize::from(number & 3)]
