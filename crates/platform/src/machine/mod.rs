@@ -800,6 +800,9 @@ impl<O: Observer + Send> Machine<O> {
             if over {
                 self.world.views[i] = view(h);
             }
+            let interrupted = exit == Exit::Limit && !over && self.world.timed;
+            let bus_limit_left = if interrupted { h.bus_limit() } else { 0 };
+            self.window.interrupt_turn(bus_limit_left);
             roster.look_at(i, &self.harts[i]);
             self.release_waiting(roster);
             if !matches!(exit, Exit::Limit | Exit::Stopped) {

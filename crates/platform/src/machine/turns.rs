@@ -8,7 +8,7 @@
 //! and the pieces in which the host runs a turn change nothing.
 
 use super::memory::Asker;
-use super::roster::{Roster, NOBODY};
+use super::roster::{Place, Roster, NOBODY};
 use super::world::refused;
 use super::{sleeps, Machine, Stop, Turn};
 use nagori_hart::world::Observer;
@@ -58,6 +58,8 @@ pub(super) struct Window {
     running: u64,
     /// The hart whose turn is not over.
     turn: Option<u32>,
+    /// The cycle from which on that hart performs no action that others can observe, in the rest of its turn.
+    bus_limit: u64,
 }
 
 impl Window {
@@ -72,9 +74,14 @@ impl Window {
         self.turn.map(|i| (i as usize, self.end))
     }
 
+    /// The host interrupts the turn, or (0) it is over anyhow.
+    pub fn interrupt_turn(&mut self, bus_limit: u64) {
+        self.bus_limit = bus_limit;
+    }
+
     /// A hart has reached an action that has to wait, or a device, or it sleeps: its turn is over.
     pub fn end_turn(&mut self) {
-        self.turn = None;
+        (self.turn, self.bus_limit) = (None, 0);
     }
 }
 
@@ -177,6 +184,11 @@ impl<O: Observer> Machine<O> {
         // Blocked harts run, too, so no answer of memory changes this. It has to be known before
         // memory is served: events in the caches send requests.
         self.world.alone = roster.running.is_power_of_two() && !self.world.coherence.keeps_order();
+        if self.window.bus_limit > 0 {
+            if let Some(rest) = self.rest_of_turn(event.min(roster.wake), roster) {
+                return Ok(rest);
+            }
+        }
         // No blocked hart resumes before this cycle, and no event in the caches takes effect.
         let mut blocked;
         let (mut first, mut second);
@@ -245,22 +257,45 @@ impl<O: Observer> Machine<O> {
             }
         };
         window.turn = Some(hart as u32);
+        Ok(self.turn_of((hart, limit, blocked), roster, (first, second)))
+    }
+
+    /// The turn of a hart that ends at `limit`; from `bus_limit` on, it performs no action that others can observe.
+    #[inline(always)]
+    fn turn_of(
+        &self,
+        (hart, limit, bus_limit): (usize, u64, u64),
+        roster: &Roster,
+        (first, second): (Place, Place),
+    ) -> HartTurn {
         let from = roster.cycle(hart);
         let other = if hart == first.1 { second } else { first };
         let before_others = other.0.saturating_add(u64::from(hart < other.1));
         let c = &self.config;
-        let go = if apart {
+        let go = if is_apart(roster.modes) {
             c.run_ahead_cycles
         } else {
             c.quantum_cycles
         };
-        Ok(HartTurn {
+        HartTurn {
             hart,
             from,
             limit: limit.min(from.saturating_add(go.into())),
             end: limit,
-            bus_limit: limit.min(before_others).min(blocked),
-        })
+            bus_limit: limit.min(before_others).min(bus_limit),
+        }
+    }
+
+    /// The rest of a turn that the host has interrupted; `next` is the time of the next event.
+    ///
+    /// Memory answers nobody before the turn is over. A hart that goes on from its loads waits for those that memory has
+    /// not answered, which ends its turn: so answers have to become known where turns begin, and not where the host looks.
+    #[cold]
+    fn rest_of_turn(&self, next: u64, roster: &Roster) -> Option<HartTurn> {
+        let (hart, end) = self.window.turn()?;
+        let goes_on = self.has_turn(next) && roster.running == self.window.running;
+        let rest = (hart, end.min(next), self.window.bus_limit);
+        goes_on.then(|| self.turn_of(rest, roster, roster.first_two()))
     }
 
     /// Advances memory up to the earliest time at which a running hart, a device or a sleeping hart
@@ -313,10 +348,10 @@ impl<O: Observer> Machine<O> {
         settled.unwrap_or_else(|e| refused(e));
     }
 
-    /// Checks what holds of the harts' filters whenever [`Machine::run`] has returned. The first violation is the error.
-    pub fn check_filters(&mut self) -> Result<(), String> {
+    /// Checks what holds of caches and filters whenever [`Machine::run`] has returned. The first violation is the error.
+    pub fn check_invariants(&mut self) -> Result<(), String> {
         let w = &mut *self.world;
-        self.harts.iter().try_for_each(|h| h.check_filters(w))
+        self.harts.iter().try_for_each(|h| h.check_invariants(w))
     }
 
     /// Advances memory to its next answer, but only up to a time. Returns who is answered.

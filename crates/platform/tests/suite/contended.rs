@@ -160,6 +160,30 @@ const POLICIES: [[&str; 4]; 3] = [
     ],
 ];
 
+/// Inclusive levels of so few lines that they evict what is on its way to a hart.
+const FEW: [&str; 3] = [
+    "harts=4",
+    "cache.l2={ level = 2, shared_by = 2, size = \"1 KiB\", ways = 1, latency = 12, inclusion = \"inclusive\" }",
+    "cache.llc={ level = 3, shared_by = \"all\", size = \"1 KiB\", ways = 2, latency = 40, inclusion = \"inclusive\" }",
+];
+
+#[test]
+fn an_inclusive_level_has_what_comes_after_it_was_evicted() {
+    let Some(elf) = contend("inclusive") else {
+        return;
+    };
+    for core in ["core=rocket", "core=inorder2"] {
+        let settings = [&[core][..], &FEW].concat();
+        let mut m = build(&describe("vc707", &settings), true);
+        load(&mut m, &elf);
+        for k in 0..1000 {
+            assert_eq!(m.run(500, None), Stop::Slice);
+            m.check_invariants()
+                .unwrap_or_else(|e| panic!("{core}, {k}: {e}"));
+        }
+    }
+}
+
 #[test]
 fn nor_with_policies_that_depend_on_hits() {
     let Some(elf) = contend("policies") else {

@@ -160,17 +160,18 @@ impl Subject<'_> {
                 Stop::Idle(t) => idle < 100_000 && t < Ps::END,
                 _ => false,
             };
-            if !goes_on {
-                return Ran::Ended(Box::new(whole(&mut m, stop, console, self.memory)));
-            }
+            // Also of a run that came to its end behind this cycle at once: slices are looked at before that.
             if passed > self.most {
                 return Ran::Open;
+            }
+            if !goes_on {
+                return Ran::Ended(Box::new(whole(&mut m, stop, console, self.memory)));
             }
             if way.slice.is_none() {
                 continue;
             }
             if rng.one_in(8) {
-                if let Err(e) = m.check_filters() {
+                if let Err(e) = m.check_invariants() {
                     return Ran::Broken(format!("at cycle {passed}: {e}"));
                 }
             }

@@ -424,6 +424,16 @@ impl Code {
                 self.lands(over);
                 self.put(op(Op::Add, SUM, SUM, one, 0));
             }
+            Item::Reserved(place, by) => {
+                self.all(&point(*place));
+                self.put(op(Op::Andi, ADDRESS, ADDRESS, 0, -8));
+                let start = self.halves.len();
+                self.put(op(Op::LrD, found, ADDRESS, 0, 0));
+                self.put(op(Op::Add, one, found, *by, 0));
+                self.put(op(Op::ScD, one, ADDRESS, one, 0));
+                self.back(Op::Bne, one, 0, start);
+                self.put(op(Op::Add, SUM, SUM, found, 0));
+            }
             Item::Call(f) => {
                 self.calls.push((self.halves.len(), *f));
                 self.put(op(Op::Jal, 1, 0, 0, 4));

@@ -170,7 +170,6 @@ fn programs_of_a_seed_come_to_their_end() {
 }
 
 #[test]
-#[ignore = "finds what is not mended yet: for `make search`"]
 fn random_machines_and_programs_are_the_same_in_every_way() {
     let (first, count) = (env("NAGORI_SEARCH_SEED", 1), env("NAGORI_SEARCH_CASES", 60));
     let all: Vec<String> = (first..first + count).filter_map(try_seed).collect();

@@ -22,6 +22,8 @@ pub enum Item {
     Wait(Place, u32),
     /// Calls a function of the program.
     Call(usize),
+    /// Adds to a double word by `lr` and `sc`, until that succeeds.
+    Reserved(Place, u8),
     /// Replaces the next instruction.
     Patch(u32),
 }
@@ -216,22 +218,21 @@ impl Maker<'_> {
         words
     }
 
-    fn atomic(&mut self) -> Vec<u32> {
-        let mut words = point(self.place(8));
+    fn atomic(&mut self) -> Item {
+        let place = self.place(8);
+        let mut words = point(place);
         let (r, v) = (self.value(), self.value());
         // A word or a double word, at the address of a double word.
         words.push(op(Op::Andi, ADDRESS, ADDRESS, 0, -8));
         if self.rng.one_in(3) {
-            let wide = self.rng.one_in(2);
-            let (lr, sc) = match wide {
-                true => (Op::LrD, Op::ScD),
-                false => (Op::LrW, Op::ScW),
-            };
-            words.push(op(lr, r, ADDRESS, 0, 0));
+            if self.rng.one_in(2) {
+                return Item::Reserved(place, r);
+            }
+            words.push(op(Op::LrW, r, ADDRESS, 0, 0));
             if self.rng.one_in(2) {
                 words.push(addi(r, r, 1));
             }
-            words.push(op(sc, LOCK[0], ADDRESS, r, 0));
+            words.push(op(Op::ScW, LOCK[0], ADDRESS, r, 0));
             words.push(op(Op::Add, SUM, SUM, LOCK[0], 0));
         } else {
             let all = [
@@ -247,7 +248,7 @@ impl Maker<'_> {
             words.push(op(self.rng.pick(&all), r, ADDRESS, v, 0));
         }
         words.extend(self.mix(r));
-        words
+        Item::Words(words)
     }
 
     fn block_op(&mut self) -> Vec<u32> {
@@ -372,7 +373,7 @@ impl Maker<'_> {
         Item::Words(match kind {
             0 => self.load(),
             1 => self.store(),
-            2 => self.atomic(),
+            2 => return self.atomic(),
             3 => self.block_op(),
             4 => self.fence(),
             5 => self.csr(),

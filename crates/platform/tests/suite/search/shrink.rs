@@ -136,7 +136,7 @@ fn fewer(items: &[Item]) -> Vec<Vec<Item>> {
                 }
             }
             Item::Wait(place, times) if *times > 1 => put(vec![Item::Wait(*place, times / 2)]),
-            Item::Wait(..) | Item::Call(_) | Item::Patch(_) => {}
+            Item::Wait(..) | Item::Reserved(..) | Item::Call(_) | Item::Patch(_) => {}
         }
     }
     all
