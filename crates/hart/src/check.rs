@@ -18,9 +18,14 @@ impl Hart {
     /// May be called between two calls of `run`; notices that the hart has not
     /// seen yet are taken into account and left in place.
     pub fn check_invariants<W: World>(&self, w: &mut W) -> Result<(), String> {
+        w.coherence().check_levels()?;
+        self.check_filters(w)
+    }
+
+    /// The same without what is the same for all harts of a machine.
+    pub fn check_filters<W: World>(&self, w: &mut W) -> Result<(), String> {
         let base = w.ram_base();
         let c = w.coherence();
-        c.check_levels()?;
         c.check_left_over()?;
         c.check_first()?;
         let notices = c.take_notices(self.id);

@@ -351,7 +351,8 @@ impl<O: Observer> Machine<O> {
     /// Checks what holds of caches and filters whenever [`Machine::run`] has returned. The first violation is the error.
     pub fn check_invariants(&mut self) -> Result<(), String> {
         let w = &mut *self.world;
-        self.harts.iter().try_for_each(|h| h.check_invariants(w))
+        self.harts[0].check_invariants(w)?;
+        self.harts.iter().try_for_each(|h| h.check_filters(w))
     }
 
     /// Advances memory to its next answer, but only up to a time. Returns who is answered.

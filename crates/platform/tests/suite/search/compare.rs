@@ -18,6 +18,9 @@ const TINY: Engine = Engine::Translator(TranslatorOptions {
     threshold: 1,
 });
 
+/// Core cycles from one check to the next at least: with short slices, checks take most of the time.
+const BETWEEN_CHECKS: u64 = 1000;
+
 /// What is run.
 pub struct Subject<'a> {
     /// The description with more settings; `None` if there is no such machine.
@@ -145,7 +148,7 @@ impl Subject<'_> {
         (self.load)(&mut m);
         let mut rng = Rng::new(self.seed);
         let mut console = Vec::new();
-        let (mut passed, mut idle) = (0u64, 0);
+        let (mut passed, mut checked, mut idle) = (0u64, 0, 0);
         loop {
             let slice = way.slice.map_or(u64::MAX, |n| 1 + rng.below(n));
             let stop = m.run(slice.min(self.most), None);
@@ -170,7 +173,8 @@ impl Subject<'_> {
             if way.slice.is_none() {
                 continue;
             }
-            if rng.one_in(8) {
+            if rng.one_in(8) && passed >= checked + BETWEEN_CHECKS {
+                checked = passed;
                 if let Err(e) = m.check_invariants() {
                     return Ran::Broken(format!("at cycle {passed}: {e}"));
                 }
