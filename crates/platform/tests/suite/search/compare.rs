@@ -18,8 +18,11 @@ const TINY: Engine = Engine::Translator(TranslatorOptions {
     threshold: 1,
 });
 
-/// Core cycles from one check to the next at least: with short slices, checks take most of the time.
-const BETWEEN_CHECKS: u64 = 1000;
+/// Core cycles from one check to the next at least, and more the longer it runs: with short slices, checks would take most of
+/// the time.
+fn between_checks(passed: u64) -> u64 {
+    1000 + passed / 64
+}
 
 /// What is run.
 pub struct Subject<'a> {
@@ -173,7 +176,7 @@ impl Subject<'_> {
             if way.slice.is_none() {
                 continue;
             }
-            if rng.one_in(8) && passed >= checked + BETWEEN_CHECKS {
+            if rng.one_in(8) && passed >= checked + between_checks(passed) {
                 checked = passed;
                 if let Err(e) = m.check_invariants() {
                     return Ran::Broken(format!("at cycle {passed}: {e}"));
