@@ -11,12 +11,15 @@ use crate::hart::Hart;
 use crate::issue::front_packets;
 use crate::lines::Notice;
 use crate::mmu::Fault;
-use crate::pipeline::{merge_pending, Pending, Schedule, RELEASE};
+use crate::pipeline::{
+    is_long, merge_pending, reads_memory, Near, Pending, Schedule, RELEASE, STORES,
+};
 use crate::pmp::Access;
 use crate::predict::is_second_half;
 use crate::preop::{
-    ends_block, illegal, is_branch, is_hint, jumps, may_miss, note_acts, pack, packets, pre,
-    refetches, target_in_page, PreOp, HAZARD, ILLEGAL_LEN, NEW_LINE, SPLIT, TARGET,
+    ends_block, illegal, is_branch, is_hint, jumps, may_miss, note_acts, packets, pre, pre_load,
+    refetches, target_in_page, PreOp, AWAITS_DIVISION, AWAITS_LONG, COMES_LATE, ILLEGAL_LEN,
+    NEW_LINE, SPLIT, TARGET,
 };
 use crate::trap::{cause, Trap};
 use crate::waits::{half_releases, stall};
@@ -57,7 +60,10 @@ pub struct Block {
     pub pending: Pending,
     /// Which halves of `Hart::long` are pending, too: the last multiplication or division of integers
     /// (the lower half) or division of floating-point numbers has nothing in the block that waits for it.
-    pub open: Pending,
+    pub open: u32,
+    /// The code of a pending one in [`Pending`] of which only the block's end knows when it is there, or 0: in place of the lower
+    /// half, and of the upper one.
+    pub late: [u8; 2],
     /// The instructions behind its last one are fetched anew.
     pub flushes: bool,
     /// Packets that the front end delivers for it.
@@ -153,6 +159,7 @@ impl Default for Stalls {
 impl Stalls {
     #[inline(always)]
     fn place(&self, start: u32, pending: Pending) -> &Cell<Found> {
+        let pending = pending as u32 ^ (pending >> STORES) as u32;
         let mix = (start ^ pending.rotate_left(16)).wrapping_mul(0x9e37_79b9);
         &self.0[(mix >> 24) as usize % STALLS]
     }
@@ -194,6 +201,13 @@ impl Default for CodeCache {
             longest: MAX_OPS,
             stalls: Stalls::default(),
         }
+    }
+}
+
+impl Block {
+    /// Whether results may be pending at its end of which it is not known before when they are there.
+    pub fn leaves_open(&self) -> bool {
+        self.open != 0 || self.late != [0; 2]
     }
 }
 
@@ -589,24 +603,19 @@ impl Hart {
             let (cost, near) = match &inst {
                 Some(i) => {
                     let slot = schedule.add(i, long && is_second_half(va));
-                    (slot.at, pack(slot.near))
+                    (slot.at, slot.near)
                 }
-                None => (schedule.finish().0, 0),
+                None => (schedule.finish().0, Near::default()),
             };
-            if near != 0 {
-                flags |= HAZARD;
-            }
             if inst.is_some_and(|i| may_miss(isa, &i)) {
                 flags |= TARGET;
             }
             let cost = if self.timed { cost } else { functional_cost };
             functional_cost += cpi;
             code.ops.push(match &inst {
-                Some(i) if near != 0 => PreOp {
-                    rs3: near,
-                    rm: packets(pc, off) as u8,
-                    ..pre(i, off as u16, cost, flags)
-                },
+                Some(i) if reads_memory(i.op) => {
+                    pre_load(i, off as u16, cost, flags, near, packets(pc, off))
+                }
                 Some(i) => pre(i, off as u16, cost, flags),
                 None => illegal(word, off as u16, cost, flags),
             });
@@ -626,6 +635,21 @@ impl Hart {
         let (cost, pending) = schedule.finish();
         let until_release = schedule.until_release();
         let (divisions, divides) = schedule.divisions();
+        let (late, late_open) = schedule.late();
+        for (n, by) in late {
+            let op = &mut code.ops[start as usize + n];
+            op.flags |= COMES_LATE;
+            let awaits = if is_long(op.op) {
+                AWAITS_LONG
+            } else {
+                AWAITS_DIVISION
+            };
+            code.ops[start as usize + by].flags |= awaits;
+        }
+        for (n, _) in late_open.into_iter().flatten() {
+            code.ops[start as usize + n].flags |= COMES_LATE;
+        }
+        let late_open = late_open.map(|l| l.map_or(0, |l| l.1));
         let (longs, long) = schedule.longs();
         let longs = longs.iter().map(|(n, l)| (n, l.imm()));
         for (n, imm) in longs.chain(divisions.iter().map(|(n, d)| (n, d.imm()))) {
@@ -670,12 +694,20 @@ impl Hart {
             false => pending,
         };
         // The pair with the most cycles is in the lower half.
-        let (open, pending) = match (long, divides) {
-            (false, false) => (0, pending),
-            (true, false) => (0xffff, pending << 16),
-            (false, true) => (0xffff << 16, pending & 0xffff),
-            (true, true) => (Pending::MAX, 0),
+        let stores = pending >> STORES << STORES;
+        let results = pending as u32;
+        let (open, results) = match (long, divides) {
+            (false, false) => (0, results),
+            (true, false) => (0xffff, results << 16),
+            (false, true) => (0xffff << 16, results & 0xffff),
+            (true, true) => (u32::MAX, 0),
         };
+        let pending = stores | Pending::from(results);
+        // Those that are late are made up at the end.
+        let kept = [0xffff, 0xffff << 16];
+        let open = (0..2)
+            .filter(|k| late_open[*k] == 0)
+            .fold(0, |all, k| all | open & kept[k]);
         let splits = code.ops[start as usize].splits();
         let id = code.blocks.len() as u32;
         code.blocks.push(Block {
@@ -688,6 +720,7 @@ impl Hart {
             cost: if self.timed { cost } else { functional_cost },
             pending: if self.timed { pending } else { 0 },
             open: if self.timed { open } else { 0 },
+            late: if self.timed { late_open } else { [0; 2] },
             flushes,
             packets: front_packets(&timing, packets(pc, off), cost),
             splits,

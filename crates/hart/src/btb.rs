@@ -161,6 +161,18 @@ impl Btb {
         self.search(last)
     }
 
+    /// The entry that is found by the low bits of an address, though it may be for the packet of another page.
+    pub fn find_alike(&mut self, last: u64) -> Option<usize> {
+        let found = self.find(last);
+        match self.buckets[bucket(last)].count {
+            0 => None,
+            _ => found.or_else(|| {
+                let alike = |e: &BtbEntry| e.is_valid() && alike(e.last, last);
+                self.entries.iter().position(alike)
+            }),
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn search(&mut self, last: u64) -> Option<usize> {
@@ -254,7 +266,7 @@ impl Btb {
     }
 
     /// An entry is one of nothing from now on.
-    fn remove(&mut self, i: usize) {
+    pub fn remove(&mut self, i: usize) {
         let e = &mut self.entries[i];
         if e.is_valid() {
             self.buckets[bucket(e.last)].count -= 1;

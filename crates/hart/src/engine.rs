@@ -17,13 +17,13 @@ pub use crate::issue::{registers, waits_for_loads};
 pub use crate::muldiv::{multiplication_waits, pending_long};
 use crate::pipeline::pending_pairs;
 pub use crate::pipeline::Long;
-pub use crate::pipeline::{pending_after, Pending};
+pub use crate::pipeline::{pending_after, Pending, Unwritten, STORES};
 use crate::predict::Outcome;
 pub use crate::predict::{is_second_half, jump_to_half, Hash, BIT, BRANCHED, BUSY, SEEN_SHIFT};
 use crate::run::End;
 use crate::run::RunPoint;
 use crate::trap::NotNow;
-pub use crate::waits::{half_packet, stall, waits_for_half};
+pub use crate::waits::{half_packet, stall, stores_met, waits_for_half, Meeting};
 use crate::world::World;
 pub use crate::wrong_path::{least_waiting, Ahead, Spared};
 
@@ -233,6 +233,8 @@ pub mod layout {
     pub const DATA: usize = offset_of!(Hart, data);
     /// Fetch filter.
     pub const FETCH: usize = offset_of!(Hart, fetch);
+    /// Entries of a filter.
+    pub const ENTRIES: usize = crate::filter::SLOTS;
     /// In a filter entry: key of loads.
     pub const ENTRY_READ: usize = offset_of!(FilterEntry, read);
     /// In a filter entry: key of stores.
@@ -255,6 +257,12 @@ pub mod layout {
     pub const OLDER_STORE: usize = LAST_STORE + 8;
     /// Pending result of a multiplication or division, 32 bits.
     pub const LONG: usize = offset_of!(Hart, long);
+    /// When a multiplication or division is there for the instruction that waits for it, as [`Hart::cycle`] counts within a
+    /// block, 64 bits.
+    pub const LATE_LONG: usize = offset_of!(Hart, late) + offset_of!(crate::fpdiv::Late, long);
+    /// The same of a floating-point one.
+    pub const LATE_DIVISION: usize =
+        offset_of!(Hart, late) + offset_of!(crate::fpdiv::Late, division);
     /// Registers that may wait for lines: a bit each, 64 bits.
     pub const LATE: usize = offset_of!(Hart, loads) + offset_of!(Loads, regs);
     /// Results under way, 32 bits.
@@ -465,13 +473,18 @@ impl Hart {
         }
     }
 
+    /// An instruction with [`AWAITS_LONG`](crate::AWAITS_LONG) or [`AWAITS_DIVISION`](crate::AWAITS_DIVISION) waits.
+    pub fn await_units(&mut self, p: &PreOp) {
+        self.await_late(p);
+    }
+
     /// Waits for results that the block needs. Whether nothing older than the
     /// block's own results can be under way at its end.
     pub fn await_results(&mut self, code: &CodeCache, b: &Block) -> bool {
         self.age_pending();
         let found = code.stall(b, &self.config.timing, self.pending);
         self.await_stall(code.ops(b), found);
-        longest(self.pending) <= b.cost
+        self.pending >> STORES == 0 && longest(self.pending) <= b.cost
     }
 
     /// The block begins: its first instruction waits for its second packet, if it has one.
@@ -523,8 +536,11 @@ impl Hart {
         let meets = self.meets_call(&site, to, ahead, wrong);
         let o = self.predictor.branch(&site, target, taken);
         self.predicted(o, &site, taken);
-        if let (Outcome::Wrong(led), true) = (o, meets) {
-            self.stray(w, &site, led, wrong);
+        if let Outcome::Wrong(led) = o {
+            self.asks_astray(w, &site, led, if taken { target } else { site.behind });
+            if meets {
+                self.stray(w, &site, led, wrong);
+            }
         }
     }
 
@@ -561,6 +577,7 @@ impl Hart {
         };
         self.predicted(o, &site, true);
         if let Outcome::Wrong(led) = o {
+            self.asks_astray(w, &site, led, target);
             self.stray_from_jump(w, &site, led, meets);
         }
     }

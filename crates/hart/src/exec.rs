@@ -6,6 +6,7 @@ use crate::groups::{bit_ops, div_ops, fp_ops};
 use crate::hart::{Hart, Privilege};
 use crate::mode::{Detailed, Mode};
 use crate::muldiv::divide;
+use crate::pipeline::STORES;
 use crate::pmp::Access;
 use crate::preop::{PreOp, ACTS, HAZARD, ILLEGAL_LEN, TARGET};
 use crate::run::End;
@@ -25,15 +26,24 @@ impl Hart {
                 bits => (va ^ self.last_stores[k]) & bits == 0,
             };
             if overlaps(0) || overlaps(1) {
-                let cycles = self.config.timing.store_load_hazard;
-                self.cycle += u64::from(cycles) + u64::from(p.splits());
-                // Meanwhile all stores are written: none is at this address any more.
-                self.last_stores = [va ^ ELSEWHERE; 2];
-                // It has been fetched anew.
-                let now = self.cycle + u64::from(p.cost);
-                self.predictor.front = now.saturating_sub(p.rm.into());
+                self.store_hazard(p, va);
             }
         }
+        if self.pending >> STORES != 0 {
+            self.meet_stores(p, va);
+        }
+    }
+
+    /// A load waits for a store.
+    #[inline(always)]
+    pub(crate) fn store_hazard(&mut self, p: &PreOp, va: u64) {
+        let cycles = self.config.timing.store_load_hazard;
+        self.cycle += u64::from(cycles) + u64::from(p.splits());
+        // Meanwhile all stores are written: none is at this address any more.
+        self.last_stores = [va ^ ELSEWHERE; 2];
+        // It has been fetched anew.
+        let now = self.cycle + u64::from(p.cost);
+        self.predictor.front = now.saturating_sub(p.packets_before());
     }
 
     #[inline(always)]

@@ -3,12 +3,14 @@
 //! Zero, infinity and NaN, and roots of negative numbers, need none. Otherwise the unit computes a bit a
 //! cycle, and one more where the first bit of the quotient is zero, or for a root with an even exponent.
 
+use crate::block::Block;
 use crate::config::CoreTiming;
 use crate::fp::unbox;
 use crate::hart::Hart;
-use crate::pipeline::{replay, Pending, Reg, FP_LONG};
-use crate::preop::PreOp;
+use crate::pipeline::{is_long, merge_pending, replay, Pending, Reg, FP_LONG, LONG};
+use crate::preop::{PreOp, AWAITS_DIVISION, AWAITS_LONG, COMES_LATE};
 use nagori_isa::Op;
+use serde::{Deserialize, Serialize};
 
 /// Whether the unit executes an instruction.
 pub fn divides_fp(op: Op) -> bool {
@@ -124,18 +126,23 @@ impl Divided {
     /// Cycles that the rest of the block waits for a result of some latency, or the cycles that are left
     /// at its end.
     pub(crate) fn wait(self, latency: u32, t: &CoreTiming) -> u32 {
-        let distance = self.0 & Self::DISTANCE;
+        self.wait_for(self.left(latency), t)
+    }
+
+    /// Cycles until the result of some latency is there, at the next instruction or the end of the block.
+    fn left(self, latency: u32) -> u32 {
+        latency.saturating_sub(self.0 & Self::DISTANCE)
+    }
+
+    /// Cycles that the rest of the block waits, or the cycles that are left at its end, if so many are left there.
+    fn wait_for(self, left: u32, t: &CoreTiming) -> u32 {
         if self.needs() || !self.is_awaited() {
-            return latency.saturating_sub(distance);
+            return left;
         }
-        let wait = until_free(
-            latency.saturating_sub(distance),
-            t,
-            self.0 & Self::SPLITS != 0,
-        );
+        let wait = until_free(left, t, self.0 & Self::SPLITS != 0);
         match self.0 >> Self::BEHIND & 3 {
             0 => wait,
-            behind => wait.max(latency.saturating_sub(distance + behind)),
+            behind => wait.max(left.saturating_sub(behind)),
         }
     }
 }
@@ -147,8 +154,8 @@ pub(crate) fn until_free(left: u32, t: &CoreTiming, splits: bool) -> u32 {
         .next_multiple_of(replay(t, splits))
 }
 
-/// A pending result of the unit, a pair of [`Pending`].
-fn pending_division(rd: Reg, wait: u32) -> Pending {
+/// A pending result of the unit, a pair of a [`Pending`](crate::pipeline::Pending).
+fn pending_division(rd: Reg, wait: u32) -> u32 {
     match wait {
         0 => 0,
         _ => u32::from(FP_LONG | rd & 31) << 8 | wait.min(255),
@@ -161,12 +168,101 @@ impl Hart {
     pub(crate) fn fp_divide_time(&mut self, p: &PreOp, [a, b]: [u64; 2]) {
         let t = &self.config.timing;
         let divided = Divided::from_imm(p.imm);
-        let wait = divided.wait(fp_divide_latency(t, p.op, a, b), t);
-        if divided.is_awaited() {
+        let latency = fp_divide_latency(t, p.op, a, b);
+        let wait = divided.wait(latency, t);
+        if p.flags & COMES_LATE != 0 {
+            self.late.division = self.cycle + u64::from(divided.left(latency));
+            self.late.divided = divided.0;
+        } else if divided.is_awaited() {
             self.cycle += u64::from(wait);
         } else {
             self.long = self.long & 0xffff | pending_division(p.rd, wait) << 16;
         }
+    }
+}
+
+/// When results are there of which that is noted: by cycles of a hart between two instructions of a block, which do not count the
+/// block's own so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[repr(C)]
+pub(crate) struct Late {
+    /// As seen from the instruction that waits for a multiplication or division of integers, or from the block's end.
+    pub long: u64,
+    /// The same for a division or root of floating-point numbers.
+    pub division: u64,
+    /// The [`Divided`] of that.
+    divided: u32,
+}
+
+impl Late {
+    /// Whether something is waited for from a cycle on.
+    pub fn is_over(&self, cycle: u64) -> bool {
+        self.long <= cycle && self.division <= cycle
+    }
+}
+
+impl Hart {
+    /// An instruction waits for results.
+    #[cold]
+    pub(crate) fn await_late(&mut self, p: &PreOp) {
+        if p.flags & AWAITS_LONG != 0 {
+            self.cycle = self.cycle.max(self.late.long);
+        }
+        if p.flags & AWAITS_DIVISION != 0 {
+            let left = self.late.division.saturating_sub(self.cycle);
+            let divided = Divided(self.late.divided);
+            let wait = divided.wait_for(left.min(u32::MAX.into()) as u32, &self.config.timing);
+            self.cycle += u64::from(wait);
+            // Also if it is tried again.
+            self.late.division = self.late.division.min(self.cycle);
+        }
+    }
+
+    /// The same where a block is left in front of one of its instructions, at the hart's cycle.
+    #[cold]
+    pub(crate) fn left_open(&self, b: &Block, ops: &[PreOp], next: usize) -> Pending {
+        if !self.timed {
+            return 0;
+        }
+        type Unit = (fn(Op) -> bool, u8, Reg, u64);
+        let units: [Unit; 2] = [
+            (is_long, AWAITS_LONG, LONG, self.late.long),
+            (divides_fp, AWAITS_DIVISION, FP_LONG, self.late.division),
+        ];
+        units.into_iter().fold(0, |all, (has, awaits, code, at)| {
+            let last = ops[..next].iter().rposition(|p| has(p.op));
+            let Some(n) = last.filter(|n| ops[*n].flags & COMES_LATE != 0) else {
+                return all;
+            };
+            let user = ops[n + 1..].iter().position(|p| p.flags & awaits != 0);
+            let cost = match user.map(|k| k + n + 1) {
+                Some(k) if k < next => return all,
+                Some(k) => ops[k].cost.into(),
+                None => b.cost,
+            };
+            let left = (at + u64::from(cost)).saturating_sub(self.cycle);
+            let rd = ops[n].rd & 31;
+            merge_pending(all, code | rd, left.min(u32::MAX.into()) as u32)
+        })
+    }
+
+    /// The results that are pending at the end of a block, as far as that follows from its run, which has begun at a cycle.
+    #[inline(always)]
+    pub(crate) fn open_results(&self, b: &Block, begun: u64) -> Pending {
+        let own = self.long & b.open;
+        let late = |code: u8, at: u64| match at.saturating_sub(begun).min(255) {
+            0 => 0,
+            left => u32::from(code) << 8 | left as u32,
+        };
+        Pending::from(match b.late {
+            [0, 0] => own,
+            [long, 0] => own | late(long, self.late.long),
+            [0, division] => own | late(division, self.late.division) << 16,
+            [long, division] => {
+                late(long, self.late.long) | late(division, self.late.division) << 16
+            }
+        })
     }
 }
 

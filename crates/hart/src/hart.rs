@@ -6,6 +6,7 @@ use crate::csr::Csrs;
 use crate::engine::Area;
 use crate::events::Mix;
 use crate::filter::{Filter, Pages};
+use crate::fpdiv::Late;
 use crate::hpm::Modes;
 use crate::lines::{Awaited, Tags};
 use crate::loads::Loads;
@@ -240,8 +241,11 @@ pub struct Hart {
     /// Addresses of the last store and of the one before, where loads of the same block may run into
     /// them.
     pub(crate) last_stores: [u64; 2],
+    /// What they were at the beginning of the block, if such stores may not be written yet.
+    pub(crate) stores_before: [u64; 2],
     /// The pending result of a multiplication or division of a block that has no user for it.
-    pub(crate) long: Pending,
+    pub(crate) long: u32,
+    pub(crate) late: Late,
     /// Registers and lines that are on their way.
     pub(crate) loads: Loads,
     /// What the access that is under way was tried again for: bits of `again.rs`.
@@ -335,6 +339,8 @@ impl Hart {
             pages: Pages::default(),
             last_way: crate::tlb::NO_WAY,
             last_stores: [0; 2],
+            stores_before: [0; 2],
+            late: Late::default(),
             long: 0,
             loads: Loads::default(),
             replays: 0,

@@ -35,6 +35,7 @@ mod mmu;
 pub mod mode;
 mod muldiv;
 mod parallel;
+mod pending;
 pub mod pipeline;
 mod pmp;
 pub mod predict;
@@ -57,7 +58,10 @@ pub use config::{HartConfig, HartError};
 pub use csr::Csrs;
 pub use hart::{Exit, Hart, HartStats, Privilege};
 pub use hpm::{ByPrivilege, COUNTERS};
-pub use preop::{PreOp, ACTS, HAZARD, ILLEGAL_LEN, NEW_LINE, SINK, TARGET};
+pub use preop::{
+    PreOp, ACTS, AWAITS_DIVISION, AWAITS_LONG, COMES_LATE, HAZARD, ILLEGAL_LEN, NEW_LINE, SINK,
+    TARGET,
+};
 pub use run::End;
 pub use saved::{SavedCoherence, SavedError, SavedHart};
 pub use trap::TrapLoop;

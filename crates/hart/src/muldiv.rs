@@ -3,8 +3,8 @@
 use crate::config::CoreTiming;
 use crate::groups::{div_ops, match_group};
 use crate::hart::Hart;
-use crate::pipeline::{Long, Pending, LONG};
-use crate::preop::PreOp;
+use crate::pipeline::{Long, LONG};
+use crate::preop::{PreOp, COMES_LATE};
 use nagori_isa::Op;
 
 /// Latency of a multiplication: a cycle for each byte of `rs1` that is not zero, up to a limit. The
@@ -68,7 +68,9 @@ impl Hart {
     fn long_result(&mut self, p: &PreOp, latency: u32) {
         let long = Long::from_imm(p.imm);
         let wait = long.wait(latency, self.config.timing.writeback);
-        if long.is_awaited() {
+        if p.flags & COMES_LATE != 0 {
+            self.late.long = self.cycle + u64::from(wait);
+        } else if long.is_awaited() {
             self.cycle += u64::from(wait);
         } else {
             self.long = self.long & 0xffff << 16 | pending_long(p.rd, wait);
@@ -76,8 +78,8 @@ impl Hart {
     }
 }
 
-/// A pending result of the unit for multiplication and division, a pair of [`Pending`].
-pub fn pending_long(rd: u8, wait: u32) -> Pending {
+/// A pending result of the unit for multiplication and division, a pair of a [`Pending`](crate::pipeline::Pending).
+pub fn pending_long(rd: u8, wait: u32) -> u32 {
     match wait {
         0 => 0,
         _ => u32::from(rd & 31 | LONG) << 8 | wait.min(255),

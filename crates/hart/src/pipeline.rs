@@ -8,6 +8,8 @@ use crate::config::CoreTiming;
 pub use crate::fpdiv::divides_fp;
 use crate::fpdiv::Divided;
 use crate::issue::pipes_of;
+pub use crate::pending::{merge_pending, pending_after, pending_pairs, Pending, Unwritten, STORES};
+use crate::preop::PreOp;
 use nagori_isa::{Format, Inst, Op};
 
 /// A register as the scoreboard sees it: 1..=31 integer, 32..=63 floating point; 0 none.
@@ -187,6 +189,11 @@ fn memory(op: Op) -> Option<Memory> {
     })
 }
 
+/// Whether an instruction reads memory.
+pub(crate) fn reads_memory(op: Op) -> bool {
+    memory(op).is_some_and(|m| m != Memory::Store)
+}
+
 /// The binary logarithm of the bytes that an access to memory moves.
 pub(crate) fn log_bytes(op: Op) -> u8 {
     use Op::*;
@@ -334,12 +341,12 @@ pub(crate) fn accesses_fp_csr(i: &Inst) -> bool {
     matches!(i.op.info().format, Format::Csr | Format::CsrImm) && FP_CSRS.contains(&csr_number(i))
 }
 
-/// Results still on their way and units still busy: two (register or unit, cycles)
-/// pairs in bytes, the later ones where there are more; 0 is none.
-pub type Pending = u32;
-
 /// Stages from the issue of an instruction to the access to memory, in which the FPU can refuse it.
 const TO_MEMORY: u32 = 2;
+
+/// A multiplication or division of integers, and one of floating-point numbers, that is pending at the end of a run: number, and
+/// code in a [`Pending`].
+pub type OpenLate = [Option<(usize, Reg)>; 2];
 
 /// Builds the schedule of one run.
 pub struct Schedule<'a> {
@@ -350,6 +357,8 @@ pub struct Schedule<'a> {
     writers: [Reg; 64],
     /// The floating-point division that is on its way: number, issue, destination.
     dividing: Option<(usize, u32, Reg)>,
+    /// Whether something has come behind it that can take longer than is known here.
+    division_late: bool,
     /// The last one that an instruction has waited for without the result: its place among the finished
     /// ones, destination, and when that instruction issues.
     behind: Option<(usize, Reg, u32)>,
@@ -366,8 +375,12 @@ pub struct Schedule<'a> {
     /// The multiplication or division that is on its way: number, issue, destination, and cycles of
     /// other results.
     long: Option<(usize, u32, Reg, u32)>,
+    /// As [`Self::division_late`].
+    long_late: bool,
     /// The finished ones.
     longs: Vec<(usize, Long)>,
+    /// Those with something that can take longer between them and the instruction that waits, and that one.
+    late: Vec<(usize, usize)>,
     count: usize,
     /// When the last instruction was issued alone, and the pipes for it: the next one may join it.
     open: Option<(u32, u8)>,
@@ -391,6 +404,7 @@ impl<'a> Schedule<'a> {
             ready: [0; 64],
             writers: std::array::from_fn(|r| r as Reg),
             dividing: None,
+            division_late: false,
             behind: None,
             divided: Vec::new(),
             fp_written: [0; 4],
@@ -400,7 +414,9 @@ impl<'a> Schedule<'a> {
             last_access: None,
             fenced: false,
             long: None,
+            long_late: false,
             longs: Vec::new(),
+            late: Vec::new(),
             count: 0,
             open: None,
         }
@@ -451,8 +467,12 @@ impl<'a> Schedule<'a> {
             .filter(|with| self.issues(i, *with, splits) == *with);
         let at = with.unwrap_or_else(|| self.issues(i, self.now, splits));
         self.pass_cycles(at);
-        self.meet_long(i, &sources, dest, at);
-        self.meet_division(i, &sources, dest, at, splits);
+        let waits = self.meet_long(i, &sources, dest, at);
+        let waits = self.meet_division(i, &sources, dest, at, splits) || waits;
+        if waits || kind.is_some() || is_long(i.op) || divides_fp(i.op) {
+            self.long_late |= self.long.is_some_and(|l| l.0 != self.count);
+            self.division_late |= self.dividing.is_some_and(|d| d.0 != self.count);
+        }
         if dest != 0 {
             self.ready[dest as usize] = at + c.latency;
             if dest & FP != 0 {
@@ -497,24 +517,39 @@ impl<'a> Schedule<'a> {
     }
 
     /// The instruction at a cycle waits for the result of the unit for multiplication and division, or
-    /// passes it.
-    fn meet_long(&mut self, i: &Inst, sources: &[Reg; 3], dest: Reg, at: u32) {
+    /// passes it. Whether it waits.
+    fn meet_long(&mut self, i: &Inst, sources: &[Reg; 3], dest: Reg, at: u32) -> bool {
+        let mut waits = false;
         if let Some((n, issued, reg, writes)) = self.long {
             let needs = reg != 0 && (sources.contains(&reg) || dest == reg);
             if needs || is_long(i.op) {
                 self.longs.push((n, Long::new(at - issued, true, writes)));
                 self.long = None;
+                waits = true;
+                if self.long_late {
+                    self.late.push((n, self.count));
+                }
             } else if writes_integer(i.op) && at > issued && at - issued <= Long::WRITES {
                 self.long = Some((n, issued, reg, writes | 1 << (at - issued - 1)));
             }
         }
         if is_long(i.op) {
             self.long = Some((self.count, at, dest, 0));
+            self.long_late = false;
         }
+        waits
     }
 
-    /// The instruction at a cycle waits for the divider of the floating-point unit, or is one for it.
-    fn meet_division(&mut self, i: &Inst, sources: &[Reg; 3], dest: Reg, at: u32, splits: bool) {
+    /// The instruction at a cycle waits for the divider of the floating-point unit, or is one for it. Whether it waits.
+    fn meet_division(
+        &mut self,
+        i: &Inst,
+        sources: &[Reg; 3],
+        dest: Reg,
+        at: u32,
+        splits: bool,
+    ) -> bool {
+        let mut met = false;
         let csr = accesses_fp_csr(i);
         let uses = |reg: Reg| csr || sources.contains(&reg) || dest == reg;
         if let Some((n, reg, passed)) = self.behind {
@@ -533,19 +568,21 @@ impl<'a> Schedule<'a> {
             }
             self.divided.push((n, waits));
             self.dividing = None;
+            met = true;
+            if self.division_late {
+                self.late.push((n, self.count));
+            }
         }
         if divides_fp(i.op) {
             self.dividing = Some((self.count, at, dest));
+            self.division_late = false;
         }
+        met
     }
 
     /// Stores that wait are written in the first cycle in which no load keeps the data array busy.
     fn pass_cycles(&mut self, at: u32) {
-        let (last, loads) = self.last_issue;
-        let free = match loads {
-            true => last + 1,
-            false => last,
-        };
+        let free = self.array_free();
         for s in self.stores.iter_mut().flatten() {
             // The last cycle that has passed is the one before.
             s.written |= free.max(s.from) < at;
@@ -583,7 +620,7 @@ impl<'a> Schedule<'a> {
 
     /// Length of the run in cycles, and what is pending after it.
     pub fn finish(&self) -> (u32, Pending) {
-        let mut pending = 0;
+        let mut pending = self.unwritten().pack();
         let registers = self.writers.iter().zip(self.ready);
         for (reg, ready) in registers.skip(1) {
             pending = merge_pending(pending, *reg, ready.saturating_sub(self.now));
@@ -595,10 +632,38 @@ impl<'a> Schedule<'a> {
         (self.now, pending)
     }
 
+    /// The stores that are not written when the run is over.
+    fn unwritten(&self) -> Unwritten {
+        let free = self.array_free();
+        Unwritten(self.stores.map(|s| {
+            let s = s.filter(|s| !s.written && free.max(s.from) >= self.now)?;
+            Some((free.max(s.from) - self.now, s.log_bytes))
+        }))
+    }
+
+    /// The first cycle in which the last instruction does not keep the data array busy.
+    fn array_free(&self) -> u32 {
+        let (last, loads) = self.last_issue;
+        last + u32::from(loads)
+    }
+
     /// Cycles behind the run until an access may come that has to come after all others.
     pub fn until_release(&self) -> u32 {
         let until = self.last_access.map(|at| at + self.timing.fence_distance);
         until.map_or(0, |at| at.saturating_sub(self.now))
+    }
+
+    /// Multiplications, divisions and roots with something between them and the instruction that waits that can take longer than
+    /// the schedule says, and that instruction. And one of integers, and one of floating-point numbers, that is pending at the end
+    /// behind something like that, with its code in [`Pending`].
+    pub fn late(&self) -> (Vec<(usize, usize)>, OpenLate) {
+        let long = self.long.filter(|_| self.long_late);
+        let division = self.dividing.filter(|_| self.division_late);
+        let open = [
+            long.map(|l| (l.0, LONG | l.2 & 31)),
+            division.map(|d| (d.0, FP_LONG | d.2 & 31)),
+        ];
+        (self.late.clone(), open)
     }
 
     /// Divisions and roots of floating-point numbers, as [`Schedule::longs`].
@@ -655,27 +720,41 @@ fn fpu_pipe(op: Op) -> Option<usize> {
     })
 }
 
-/// Cycles that a run waits, besides those that it waits for registers, because the FPU refuses an instruction while results
-/// of instructions in front of the run are on their way. `at` has the cycle in which an instruction would issue.
-pub(crate) fn refused(
-    t: &CoreTiming,
-    pending: Pending,
-    run: impl Iterator<Item = (Op, u32, bool)>,
-) -> u32 {
-    let written = || pending_pairs(pending).filter_map(|(reg, left)| fpu_writes(t, reg, left));
-    let Some(last) = written().max() else {
-        return 0;
-    };
-    let mut wait = 0;
-    for (op, at, splits) in run {
-        while fpu_refuses(t, op, at + wait, written()) {
-            wait += replay(t, splits);
-        }
-        if at + wait + TO_MEMORY > last {
-            break;
-        }
+/// Results of instructions in front of a run that are on their way to the registers of the FPU, which refuses some instructions
+/// meanwhile: the cycles in which they are written.
+pub(crate) struct Refusal<'a> {
+    timing: &'a CoreTiming,
+    written: [Option<u32>; 2],
+}
+
+impl<'a> Refusal<'a> {
+    pub fn of(timing: &'a CoreTiming, pending: Pending) -> Self {
+        let mut pairs = pending_pairs(pending);
+        let written = [(); 2].map(|()| {
+            let (reg, left) = pairs.next()?;
+            fpu_writes(timing, reg, left)
+        });
+        Refusal { timing, written }
     }
-    wait
+
+    /// Whether nothing is refused from a cycle on.
+    pub fn is_over(&self, at: u32) -> bool {
+        self.written.iter().flatten().all(|w| at + TO_MEMORY > *w)
+    }
+
+    /// Cycles that an instruction waits which would issue in a cycle.
+    pub fn wait(&self, p: &PreOp, at: u32) -> u32 {
+        let mut wait = 0;
+        while fpu_refuses(
+            self.timing,
+            p.op,
+            at + wait,
+            self.written.into_iter().flatten(),
+        ) {
+            wait += replay(self.timing, p.splits());
+        }
+        wait
+    }
 }
 
 /// Whether the FPU refuses an instruction that would issue in a cycle: one for the divider while a result is on its way, another
@@ -686,37 +765,6 @@ fn fpu_refuses(t: &CoreTiming, op: Op, at: u32, mut written: impl Iterator<Item 
         true => written.any(|w| w >= memory),
         false => fp_write(t, op).is_some_and(|l| written.any(|w| w == memory + l)),
     }
-}
-
-/// Adds a pair; of more than two, those with the most cycles left stay.
-pub fn merge_pending(p: Pending, reg: u8, left: u32) -> Pending {
-    let new = (reg as u32) << 8 | left.min(255);
-    let (low, high) = (p & 0xffff, p >> 16);
-    if left == 0 {
-        p
-    } else if new & 0xff > low & 0xff {
-        let second = if low & 0xff < high & 0xff { high } else { low };
-        new | second << 16
-    } else if new & 0xff > high & 0xff {
-        low | new << 16
-    } else {
-        p
-    }
-}
-
-/// What is pending some cycles later.
-pub fn pending_after(p: Pending, cycles: u64) -> Pending {
-    pending_pairs(p).fold(0, |q, (reg, left)| {
-        merge_pending(q, reg, (left as u64).saturating_sub(cycles) as u32)
-    })
-}
-
-/// The two pairs of a [`Pending`].
-pub fn pending_pairs(p: Pending) -> impl Iterator<Item = (u8, u32)> {
-    [p & 0xffff, p >> 16]
-        .into_iter()
-        .filter(|v| *v != 0)
-        .map(|v| ((v >> 8) as u8, v & 0xff))
 }
 
 #[cfg(test)]

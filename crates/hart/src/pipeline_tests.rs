@@ -1,4 +1,5 @@
 use super::*;
+use crate::preop::{pre, SPLIT};
 use nagori_isa::decode;
 
 /// Cycles of a run, what is pending behind it, and the last slot.
@@ -106,12 +107,9 @@ fn the_next_instruction_of_the_fpu_waits_while_it_divides() {
 
 /// Cycles that an instruction is refused behind a run, that many cycles after it.
 fn refused_behind(words: &[u32], then: u32, at: u32, splits: bool) -> u32 {
-    let op = decode(then).unwrap().op;
-    super::refused(
-        &CoreTiming::rocket(),
-        run(words).1,
-        [(op, at, splits)].into_iter(),
-    )
+    let flags = if splits { SPLIT } else { 0 };
+    let then = pre(&decode(then).unwrap(), 0, 0, flags);
+    Refusal::of(&CoreTiming::rocket(), run(words).1).wait(&then, at)
 }
 
 #[test]
@@ -245,5 +243,71 @@ fn late_results_are_pending() {
     assert_eq!(
         merge_pending(merge_pending(p, 7, 9), 8, 6),
         7 << 8 | 9 | (8 << 8 | 6) << 16
+    );
+}
+
+#[test]
+fn stores_are_pending_until_they_can_be_written() {
+    let left = |words: &[u32]| Unwritten::of(run(words).1).0.map(|s| s.map(|s| s.0));
+    assert_eq!(left(&[SD]), [Some(1), None]);
+    assert_eq!(left(&[SD, BRANCH]), [Some(0), None]);
+    assert_eq!(left(&[SD, NOP, BRANCH]), [None; 2]);
+    assert_eq!(left(&[SB, SD]), [Some(1), Some(0)]);
+    assert_eq!(left(&[SB, SD, BRANCH]), [Some(0), None]);
+    // What an atomic stores comes a cycle later, and loads keep the data array busy.
+    assert_eq!(left(&[AMO, BRANCH]), [Some(1), None]);
+    assert_eq!(left(&[SD, NOP, LD_S0]), [Some(0), None]);
+    let csrw = 0x3000_1073; // csrrw x0, mstatus, x0: what is behind it is fetched anew
+    assert_eq!(left(&[SD, csrw]), [None; 2]);
+
+    let p = run(&[SB, SD]).1;
+    assert_eq!(Unwritten::of(p).pack() >> STORES, p >> STORES);
+    let after = Unwritten::of(pending_after(p, 1)).0;
+    assert_eq!(after, [Some((0, 3)), None]);
+    assert_eq!(pending_after(p, 2), 0);
+    let with = merge_pending(p, 7, 9);
+    assert_eq!((with >> STORES, with as u32), (p >> STORES, 7 << 8 | 9));
+}
+
+#[test]
+fn a_load_meets_stores_as_long_as_loads_follow_one_another() {
+    let mut s = Unwritten([Some((0, 2)), None]);
+    assert_eq!(s.differ(0, 0, Op::Lw), 0xffc);
+    assert_eq!(s.differ(0, 0, Op::Ld), 0xff8);
+    assert_eq!((s.differ(0, 1, Op::Lw), s.differ(1, 0, Op::Lw)), (0, 0));
+    // Tried again, it changes nothing more.
+    for _ in 0..2 {
+        s.load(0);
+        assert_eq!((s.differ(0, 1, Op::Lw), s.differ(0, 2, Op::Lw)), (0xffc, 0));
+    }
+    s.load(2);
+    assert!(s.is_empty());
+}
+
+#[test]
+fn results_come_late_behind_what_may_take_longer() {
+    let late = |words: &[u32]| {
+        let t = CoreTiming::rocket();
+        let mut s = Schedule::new(&t);
+        for w in words {
+            s.add(&decode(*w).unwrap(), false);
+        }
+        s.late()
+    };
+    let use_ = 0x00c6_06b3; // add a3, a2, a2
+    assert_eq!(late(&[MUL, NOP, use_]), (vec![], [None; 2]));
+    assert_eq!(late(&[MUL, SD, use_]), (vec![(0, 2)], [None; 2]));
+    // The unit is what is waited for.
+    assert_eq!(late(&[MUL, LD_A3, MUL]), (vec![(0, 2)], [None; 2]));
+    let open = |n, code| Some((n, code));
+    assert_eq!(late(&[NOP, MUL, SD]), (vec![], [open(1, LONG | 12), None]));
+    // Side by side: neither is known where the other is waited for.
+    assert_eq!(
+        late(&[MUL, FDIV, use_, FADD]),
+        (vec![(0, 2), (1, 3)], [None; 2])
+    );
+    assert_eq!(
+        late(&[FDIV, MUL, NOP]),
+        (vec![], [None, open(0, FP_LONG | 10)])
     );
 }

@@ -67,6 +67,18 @@ pub struct Predictor {
     pub(crate) bubble: u64,
     /// Cycles of a miss of L1I that the queue hides; the miss is not over.
     hidden: Option<u32>,
+    /// A line on its way to L1I that nothing needs; the line that is needed comes behind it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) astray: Option<Astray>,
+}
+
+/// A line that has been asked for and is not needed.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Astray {
+    pub line: u64,
+    /// L1I has been emptied meanwhile and does not take it.
+    pub void: bool,
 }
 
 /// A return address, and when the packet of its call was there.
@@ -220,6 +232,7 @@ impl Predictor {
             landed: 0,
             bubble: 0,
             hidden: None,
+            astray: None,
         }
     }
 
@@ -269,7 +282,18 @@ impl Predictor {
         Some(self.btb.entries[i].target)
     }
 
-    /// The pipeline has found where a branch leads that was not predicted so.
+    /// The pipeline has found where a branch leads that was predicted not to be taken. The front end says with each packet which
+    /// entry it has found, and where it has found none, the first one: that gets the branch. (RTL: `BTB`, whose `resp.bits.entry`
+    /// is 0 without a hit, which `updateHit` takes for one.)
+    fn learn_taken(&mut self, s: &Site, target: u64) {
+        let found = match s.blind {
+            true => None,
+            false => self.btb.find_alike(s.last),
+        };
+        self.btb.enter(Some(found.unwrap_or(0)), s.last, target);
+    }
+
+    /// The pipeline has found where an indirect jump leads that was not predicted so.
     fn learn(&mut self, s: &Site, target: u64) {
         let hit = self.find_packet(s);
         self.btb.enter(hit, s.last, target);
@@ -336,7 +360,7 @@ impl Predictor {
                 (false, _) => self.uses(s).map_or(Led::Late(target), Led::To),
             };
             if taken {
-                self.learn(s, target);
+                self.learn_taken(s, target);
             }
             return Outcome::Wrong(led);
         }
@@ -520,6 +544,17 @@ impl Predictor {
         }
     }
 
+    /// Where the front end has nothing behind an instruction, the pipeline takes that for a wrong prediction. The instruction with its
+    /// last half at an address is no branch, so that the entry which its packet has found is given up; the first
+    /// one if it has found none. (RTL: `mem_wrong_npc`.)
+    pub(crate) fn nothing_behind(&mut self, last: u64) {
+        if self.hidden.is_none() {
+            let i = self.btb.find_alike(last).unwrap_or(0);
+            self.btb.remove(i);
+            self.btb.touch(i);
+        }
+    }
+
     /// A packet misses L1I, `before` packets behind the beginning of its block. What the queue holds
     /// hides part of it, and a bubble in front of it is not waited for.
     pub(crate) fn misses(&mut self, now: u64, before: i64, t: &CoreTiming) {
@@ -529,9 +564,13 @@ impl Predictor {
         self.hidden.get_or_insert(hidden as u32);
     }
 
-    /// What the queue hides of the miss that is under way.
-    pub(crate) fn hidden(&self) -> u32 {
-        self.hidden.unwrap_or(0)
+    /// What the queue hides of the miss that is under way. What nothing needs has been asked for before the pipeline has found
+    /// that out.
+    pub(crate) fn hidden(&self, t: &CoreTiming) -> u32 {
+        match self.astray {
+            Some(_) => t.mispredict + 1,
+            None => self.hidden.unwrap_or(0),
+        }
     }
 
     /// The line of a packet is there: if it was missing, fetches go on from now.
@@ -544,6 +583,7 @@ impl Predictor {
     /// A miss under way is given up.
     pub(crate) fn gives_up(&mut self) {
         self.hidden = None;
+        self.astray = None;
     }
 }
 

@@ -337,9 +337,9 @@ fn the_queue_hides_part_of_a_miss() {
     for (ahead, hidden) in [(0, 0), (5, 5), (8, 8), (30, 8)] {
         let mut h = hart(100, 98 - ahead);
         h.predictor.misses(100, 2, &t);
-        assert_eq!(h.predictor.hidden(), hidden as u32);
+        assert_eq!(h.predictor.hidden(&t), hidden as u32);
         h.predictor.arrives(140, 2);
-        assert_eq!((h.predictor.front, h.predictor.hidden()), (138, 0));
+        assert_eq!((h.predictor.front, h.predictor.hidden(&t)), (138, 0));
     }
     // A jump that waited for the decoder and then misses pays only for the miss.
     let mut h = hart(100, 0);
@@ -351,7 +351,7 @@ fn the_queue_hides_part_of_a_miss() {
     };
     h.predicted(Outcome::Late, &s, true);
     h.predictor.misses(101, 0, &t);
-    assert_eq!(h.predictor.hidden(), 1);
+    assert_eq!(h.predictor.hidden(&t), 1);
 }
 
 #[test]
@@ -370,4 +370,37 @@ fn saved_states_are_checked() {
     assert!(!changed(|q| q.passed = 256 << SEEN_SHIFT));
     assert!(!changed(|q| q.hash.hashed = 4));
     assert!(!changed(|q| q.hidden = Some(1 << 16)));
+}
+
+#[test]
+fn where_nothing_is_behind_an_instruction_an_entry_is_given_up() {
+    let mut h = hart(100, 100);
+    let p = &mut h.predictor;
+    for last in [0x100, 0x200, 0x300] {
+        p.btb.enter(None, last, 0x40);
+    }
+    let found = |p: &mut Predictor| [0x100, 0x200, 0x300].map(|last| p.btb.find(last).is_some());
+    // That of its packet.
+    p.nothing_behind(0x202);
+    assert_eq!(found(p), [true, false, true]);
+    // The first one.
+    p.nothing_behind(0x400);
+    assert_eq!(found(p), [false, false, true]);
+    // A miss that goes on is one.
+    p.btb.enter(Some(0), 0x100, 0x40);
+    p.misses(100, 2, &CoreTiming::rocket());
+    p.nothing_behind(0x400);
+    assert_eq!(found(p), [true, false, true]);
+}
+
+#[test]
+fn what_nothing_needs_has_been_asked_for_before() {
+    let t = CoreTiming::rocket();
+    let mut h = hart(100, 100);
+    h.predictor.misses(100, 2, &t);
+    let (line, void) = (0, false);
+    h.predictor.astray = Some(Astray { line, void });
+    assert_eq!(h.predictor.hidden(&t), t.mispredict + 1);
+    h.predictor.gives_up();
+    assert!(h.predictor.astray.is_none());
 }

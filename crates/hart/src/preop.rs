@@ -1,6 +1,7 @@
 //! An instruction as blocks hold it, and what blocks have to know of instructions.
 
-use crate::pipeline::{operands, Near};
+use crate::pending::overlap_bits;
+use crate::pipeline::{operands, orders, Near};
 use crate::wrong_path::Ahead;
 use nagori_isa::{Extensions, Format, Inst, Op};
 
@@ -18,8 +19,7 @@ pub struct PreOp {
     /// Third source, or what a load has to know of the stores in front of it: see [`PreOp::near`]; of a branch see
     /// [`PreOp::ahead`].
     pub rs3: u8,
-    /// Rounding mode, or the ordering bits of an atomic; of a load with [`HAZARD`] the packets of the
-    /// front end in front of it in the block.
+    /// Rounding mode; of what loads see [`PreOp::packets_before`], of an atomic the ordering bits below that.
     pub rm: u8,
     /// See the flag constants.
     pub flags: u8,
@@ -47,6 +47,16 @@ pub const SPLIT: u8 = 8;
 /// and it is in one packet. Only a note: instructions without it are looked at.
 pub const QUIET: u8 = 16;
 
+/// A multiplication, division or root: something that can take longer than is known comes before the instruction that waits for
+/// it. When its result is there is noted then.
+pub const COMES_LATE: u8 = 2;
+
+/// It waits for such a multiplication or division of integers.
+pub const AWAITS_LONG: u8 = 32;
+
+/// It waits for such a division or root of floating-point numbers.
+pub const AWAITS_DIVISION: u8 = 128;
+
 /// A hint in front of a load or store, whose base register and distance it has, or a fence where stores are buffered:
 /// it has something to do.
 pub const ACTS: u8 = 64;
@@ -69,19 +79,23 @@ impl PreOp {
         self.flags & SPLIT != 0
     }
 
+    /// For a load or atomic: packets of the front end in front of it in the block.
+    #[inline(always)]
+    pub fn packets_before(&self) -> u64 {
+        let shift = if orders(self.op) { ORDERING } else { 0 };
+        u64::from(self.rm >> shift)
+    }
+
     /// For a load with [`HAZARD`]: the bits in which its address and that of a store differ if they
     /// do not overlap, for the last store and the one before; 0 where the store is no danger.
     #[inline(always)]
     pub fn near(&self, store: usize) -> u64 {
         match self.rs3 >> (4 * store) & 15 {
             0 => 0,
-            granule => ALIAS & (!0 << (granule - 1)),
+            granule => overlap_bits(granule - 1),
         }
     }
 }
-
-/// Bits of an address that are compared with those of stores.
-const ALIAS: u64 = 0xfff;
 
 /// The offset in the page that the last instruction of a block leads to if it is a direct jump or a branch that is taken; the
 /// block begins at an offset.
@@ -97,7 +111,7 @@ pub(crate) fn is_branch(p: &PreOp) -> bool {
     p.len != ILLEGAL_LEN && p.op.info().format == Format::B
 }
 
-pub(crate) fn pack(near: Near) -> u8 {
+fn pack(near: Near) -> u8 {
     let one = |k: usize| match near.stores[k] {
         true => near.granules[k] + 1,
         false => 0,
@@ -131,6 +145,32 @@ pub(crate) fn may_miss(isa: Extensions, i: &Inst) -> bool {
 
 /// An op that raises illegal instruction when executed: `ebreak` never carries this length.
 pub const ILLEGAL_LEN: u8 = 0;
+
+/// Ordering bits of an atomic.
+const ORDERING: u8 = 2;
+
+/// The same for an instruction that reads memory, with so many packets in front of it.
+pub(crate) fn pre_load(
+    i: &Inst,
+    off: u16,
+    cost: u32,
+    flags: u8,
+    near: Near,
+    packets: u16,
+) -> PreOp {
+    let packets = packets.min(u16::from(u8::MAX >> ORDERING)) as u8;
+    let rm = match orders(i.op) {
+        true => packets << ORDERING | i.rm & 3,
+        false => packets,
+    };
+    let rs3 = pack(near);
+    let flags = flags | if rs3 != 0 { HAZARD } else { 0 };
+    PreOp {
+        rs3,
+        rm,
+        ..pre(i, off, cost, flags)
+    }
+}
 
 pub(crate) fn pre(i: &Inst, off: u16, cost: u32, flags: u8) -> PreOp {
     let mut rd = i.rd;

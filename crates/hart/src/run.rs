@@ -7,7 +7,7 @@ use crate::hart::{Exit, Hart};
 use crate::lines::{Notice, Side};
 use crate::mode::{Detailed, Functional, Mode};
 use crate::pmp::Access;
-use crate::predict::is_second_half;
+use crate::predict::{is_second_half, Astray};
 use crate::preop::{packets, PreOp, HAZARD, ILLEGAL_LEN, NEW_LINE, QUIET};
 use crate::trap::{cause, NotNow, Trap, Undone};
 use crate::world::World;
@@ -72,6 +72,11 @@ pub(crate) struct Resume {
 }
 
 impl Resume {
+    /// The cycle, without the block's own so far, of a hart that stands there.
+    pub fn begun(&self, cycle: u64) -> u64 {
+        cycle - u64::from(self.cost)
+    }
+
     /// Whether a hart with these counts may stand there.
     pub fn fits(&self, cycle: u64, instret: u64) -> bool {
         u64::from(self.next) <= instret && u64::from(self.cost) <= cycle
@@ -408,7 +413,7 @@ impl Hart {
                 self.instret += next as u64;
                 let behind = rest.map_or(b.bytes, |p| p.off);
                 self.pc = pc.wrapping_add(behind as u64);
-                self.pending = 0;
+                self.pending = self.left_open(b, code.ops(b), next);
                 self.cut(pc, self.pc);
                 self.leave = false;
                 Some(Exit::Device)
@@ -452,6 +457,7 @@ impl Hart {
                 }
                 let device = std::mem::take(&mut self.leave);
                 self.take_trap(w, t.cause, t.tval);
+                self.pending = self.left_open(b, code.ops(b), i);
                 device.then_some(Exit::Device)
             }
         }
@@ -610,7 +616,19 @@ impl Hart {
             false => i64::from(packets(begin, (va & !3).wrapping_sub(begin))),
         };
         if w.coherence().l1i[self.id].find(pa & !63).is_none() {
+            if at.pc != begin {
+                self.predictor.nothing_behind(at.pc.wrapping_sub(2));
+            }
             self.predictor.misses(now, before, &self.config.timing);
+            if let Some(Astray { line, void }) = self.predictor.astray {
+                let index = self.l1i_touch(w, line, at).inspect_err(|NotNow| {
+                    self.fetch_waits = true;
+                })?;
+                self.predictor.astray = None;
+                if void {
+                    w.coherence().l1i.take(self.id, index);
+                }
+            }
         }
         let index = self.l1i_touch(w, pa, at).inspect_err(|NotNow| {
             self.fetch_waits = true;

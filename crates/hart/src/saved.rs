@@ -10,6 +10,7 @@ use crate::config::HartConfig;
 use crate::csr::Csrs;
 use crate::events::Mix;
 use crate::filter::{FilterEntry, SavedFilter, SLOTS};
+use crate::fpdiv::Late;
 use crate::hart::{Hart, HartStats, Privilege};
 use crate::hpm::Modes;
 use crate::lines::{
@@ -18,7 +19,7 @@ use crate::lines::{
 };
 use crate::loads::{Loads, SavedLoads};
 use crate::mode::block_shift;
-use crate::pipeline::Pending;
+use crate::pipeline::{Pending, Unwritten};
 use crate::pmp::Pmp;
 use crate::predict::Predictor;
 use crate::run::Resume;
@@ -66,7 +67,13 @@ pub struct SavedHart {
     fetch: SavedFilter,
     pages: Vec<(u16, u64, u32)>,
     last_way: u8,
-    long: Pending,
+    long: u32,
+    /// Results that a block is to wait for within it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    late: Option<Late>,
+    /// Addresses of the pending stores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stores: Option<[u64; 2]>,
     /// Loads whose lines are on their way.
     #[serde(default, skip_serializing_if = "SavedLoads::is_new")]
     loads: SavedLoads,
@@ -129,9 +136,11 @@ impl Hart {
             settle_at: _,
             pages,
             last_way,
-            // Count within a block; `resume` has them.
-            last_stores: _,
+            // Others count within a block; `resume` has them.
+            last_stores,
+            stores_before,
             long,
+            late,
             loads,
             replays,
             // Follows from the code that is compared with it.
@@ -204,6 +213,20 @@ impl Hart {
             last_way: *last_way,
             // Where the hart is not within a block, it says nothing.
             long: if resume.is_some() { *long } else { 0 },
+            late: {
+                let within = resume.is_some_and(|r| !late.is_over(r.begun(*cycle)));
+                within.then_some(*late)
+            },
+            stores: {
+                let at = if resume.is_some() {
+                    stores_before
+                } else {
+                    last_stores
+                };
+                let pending = Unwritten::of(*pending);
+                let address = |k: usize| pending.0[k].map_or(0, |_| at[k]);
+                (!pending.is_empty()).then(|| [0, 1].map(address))
+            },
             loads: loads.save(*cycle),
             replays: *replays,
             walk_begun: *walk_begun,
@@ -248,6 +271,7 @@ impl Hart {
         let predictor = s.predictor.fits(&h.predictor, s.cycle);
         fail(!predictor, "predictor")?;
         fail(s.replays > 3, "access tried again")?;
+        fail(s.late.is_some_and(|l| !l.is_over(FAR)), "results under way")?;
         let (Some(l1d), Some(l1i)) = (caches.l1d.get(id), caches.l1i.get(id)) else {
             return Err(SavedError("number of harts"));
         };
@@ -256,6 +280,10 @@ impl Hart {
         let entry = s.flushed.is_some_and(|(_, i)| i >= l1d.len() as u64);
         fail(entry, "entry being flushed")?;
         let line = |l: u64| caches.inside(l) && l.is_multiple_of(64);
+        fail(
+            !s.predictor.astray.is_none_or(|a| line(a.line)),
+            "line under way",
+        )?;
         fail(s.fill.is_some_and(|(l, _)| !line(l)), "line being filled")?;
         fail(!s.loads.fits(FAR, line), "loads under way")?;
         let within = |r: &Resume| r.fits(s.cycle, s.instret);
@@ -308,6 +336,9 @@ impl Hart {
         h.pending_from = s.pending_from;
         h.last_way = s.last_way;
         h.long = s.long;
+        h.late = s.late.unwrap_or_default();
+        h.last_stores = s.stores.unwrap_or_default();
+        h.stores_before = h.last_stores;
         h.loads = Loads::load(&s.loads);
         h.replays = s.replays;
         h.walk_begun = s.walk_begun;

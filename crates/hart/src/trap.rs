@@ -251,6 +251,7 @@ impl Hart {
         };
         self.reservation = None;
         self.walk_begun = None;
+        self.predictor.gives_up();
         if interrupt {
             self.stats.interrupts += 1;
         } else {

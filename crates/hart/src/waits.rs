@@ -5,10 +5,11 @@ use crate::config::CoreTiming;
 use crate::fpdiv::until_free;
 use crate::hart::Hart;
 use crate::pipeline::{
-    awaited_register, is_fp, is_long, merge_pending, pending_after, pending_pairs, refused,
-    waits_for, writes_integer, Pending, FENCE, FP_LONG, LONG, RELEASE, WHAT,
+    awaited_register, is_fp, is_long, merge_pending, orders, pending_after, pending_pairs,
+    reads_memory, waits_for, writes_integer, Pending, Refusal, Unwritten, FENCE, FP_LONG, LONG,
+    RELEASE, STORES, WHAT,
 };
-use crate::preop::{PreOp, ILLEGAL_LEN};
+use crate::preop::{PreOp, ILLEGAL_LEN, SINK};
 use nagori_isa::{Format, Inst, Op};
 
 /// The opcode of atomics.
@@ -41,8 +42,14 @@ impl Hart {
         let before = std::mem::replace(&mut self.pending, rest);
         self.cycle += u64::from(stall);
         self.pending_from = self.cycle;
+        if self.pending >> STORES != 0 {
+            self.stores_before = self.last_stores;
+            if !self.may_meet_stores(ops) {
+                self.pending &= (1 << STORES) - 1;
+            }
+        }
         if self.predictor.landed > JUMPED && ops[0].splits() {
-            let half = half_packet(ops, &self.config.timing, before, stall);
+            let half = half_packet(ops, before, stall);
             self.predictor.landed = waits_for_half(half);
         }
     }
@@ -51,33 +58,186 @@ impl Hart {
     #[cold]
     pub(crate) fn still_pending(&self, own: Pending) -> Pending {
         let old = pending_after(self.pending, self.cycle - self.pending_from);
+        let own = with_older_stores(own, old);
         pending_pairs(old).fold(own, |p, (reg, left)| merge_pending(p, reg, left))
     }
+
+    /// Whether a load of a block that begins may run into pending stores.
+    fn may_meet_stores(&self, ops: &[PreOp]) -> bool {
+        let x = |r: u8| self.x[usize::from(r)];
+        let meets = |m: Meeting| {
+            m.address(x)
+                .is_none_or(|va| (va ^ self.stores_before[m.store]) & m.bits == 0)
+        };
+        stores_met(ops, self.pending).is_none_or(|all| all.into_iter().any(meets))
+    }
+
+    /// A load or atomic may run into stores of the blocks in front.
+    #[cold]
+    pub(crate) fn meet_stores(&mut self, p: &PreOp, va: u64) {
+        let mut stores = Unwritten::of(self.pending);
+        let at = (self.cycle + u64::from(p.cost)).saturating_sub(self.pending_from);
+        let at = at.min(u32::MAX.into()) as u32;
+        let meets = |k: usize| match stores.differ(k, at, p.op) {
+            0 => false,
+            bits => (va ^ self.stores_before[k]) & bits == 0,
+        };
+        if meets(0) || meets(1) {
+            self.store_hazard(p, va);
+            stores = Unwritten::default();
+        } else {
+            stores.load(at);
+        }
+        self.pending = self.pending & ((1 << STORES) - 1) | stores.pack();
+    }
+}
+
+/// What is pending, with stores of earlier blocks behind those that are in it.
+fn with_older_stores(own: Pending, old: Pending) -> Pending {
+    let (mut new, old) = (Unwritten::of(own), Unwritten::of(old));
+    if old.is_empty() {
+        return own;
+    }
+    let older = old.0.into_iter().flatten();
+    for (place, s) in new.0.iter_mut().filter(|s| s.is_none()).zip(older) {
+        *place = Some(s);
+    }
+    own | new.pack()
 }
 
 /// Number of cycles that a block waits for pending results, and what is pending then.
 pub fn stall(ops: &[PreOp], timing: &CoreTiming, pending: Pending) -> (u32, Pending) {
     let mut stall = 0u32;
-    let mut rest = 0;
-    let splits = ops.iter().find(|p| is_fp(p.op)).is_some_and(PreOp::splits);
-    let divider = |pair: &(u8, u32)| pair.0 & WHAT == FP_LONG;
     // Instructions that wait for a register come to the divider only then.
-    let others = pending_pairs(pending).filter(|p| !divider(p));
-    for (reg, left) in others.chain(pending_pairs(pending).filter(divider)) {
-        let (wait, left) = wait_for(ops, timing, reg, left);
-        match wait {
-            None => rest = merge_pending(rest, reg, left),
-            // They are tried again until they pass.
-            Some((w, false)) => stall += until_free(w.saturating_sub(stall), timing, splits),
-            Some((w, true)) => stall = stall.max(w),
+    let divider = |pair: &(u8, u32)| pair.0 & WHAT == FP_LONG;
+    let mut results: Vec<(u8, u32)> = pending_pairs(pending).collect();
+    results.sort_by_key(divider);
+    let refusal = Refusal::of(timing, pending);
+    for p in ops.iter().take_while(|p| p.len != ILLEGAL_LEN) {
+        let at = u32::from(p.cost);
+        if results.iter().all(|r| r.1 <= at + stall) && refusal.is_over(at + stall) {
+            break;
         }
+        results.retain_mut(|(reg, there)| {
+            let left = there.saturating_sub(at + stall);
+            match needs(p, *reg).filter(|_| left > 0) {
+                Some(Need::Register) => stall += left,
+                // It is tried again until it passes.
+                Some(Need::Unit) => stall += until_free(left, timing, p.splits()),
+                None => {
+                    // Another result is written first.
+                    let met = left != 0 && *reg & WHAT == LONG && writes_integer(p.op);
+                    *there += u32::from(met && left == timing.writeback);
+                    return true;
+                }
+            }
+            false
+        });
+        stall += refusal.wait(p, at + stall);
     }
-    if pending != 0 {
-        let at = |p: &PreOp| (p.op, u32::from(p.cost) + stall, p.splits());
-        let known = ops.iter().take_while(|p| p.len != ILLEGAL_LEN);
-        stall += refused(timing, pending, known.map(at));
-    }
+    let stores = pending >> STORES << STORES;
+    let rest = results
+        .iter()
+        .fold(stores, |p, r| merge_pending(p, r.0, r.1));
     (stall, pending_after(rest, stall as u64))
+}
+
+/// What an instruction waits for.
+enum Need {
+    /// A register, or the order of accesses.
+    Register,
+    /// The divider of the floating-point unit, which works.
+    Unit,
+}
+
+/// What an instruction waits for as long as something is pending under a number.
+fn needs(p: &PreOp, reg: u8) -> Option<Need> {
+    let i = Inst {
+        op: p.op,
+        rd: p.rd & 31,
+        rs1: p.rs1,
+        rs2: p.rs2,
+        rs3: p.rs3,
+        rm: p.rm,
+        len: p.len,
+        imm: p.imm,
+        raw: 0,
+    };
+    let waits = match reg {
+        FENCE | RELEASE => waits_for(&i, reg),
+        _ => {
+            let register = awaited_register(reg);
+            let unit = reg & WHAT == LONG && is_long(p.op);
+            unit || register != 0 && waits_for(&i, register)
+        }
+    };
+    match waits {
+        true => Some(Need::Register),
+        false => (reg & WHAT == FP_LONG && is_fp(p.op)).then_some(Need::Unit),
+    }
+}
+
+/// A load of a block that may run into a store in front of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Meeting {
+    /// Which instruction of the block.
+    pub op: usize,
+    /// Its base register, if that is as at the beginning of the block, and the distance from there.
+    pub base: Option<(u8, i32)>,
+    /// The last store (0) or the last but one (1).
+    pub store: usize,
+    /// Bits in which the addresses differ if the accesses do not overlap.
+    pub bits: u64,
+}
+
+impl Meeting {
+    /// The address of the load, if the registers at the beginning of the block have it.
+    pub fn address(&self, x: impl Fn(u8) -> u64) -> Option<u64> {
+        let (base, distance) = self.base?;
+        Some(x(base).wrapping_add(distance as i64 as u64))
+    }
+}
+
+/// The loads of a block that run into stores that are pending at its beginning, if their addresses overlap. `None` if that does
+/// not follow from the block: such a store may still be pending at its end.
+pub fn stores_met(ops: &[PreOp], pending: Pending) -> Option<Vec<Meeting>> {
+    let mut stores = Unwritten::of(pending);
+    let mut met = Vec::new();
+    for (op, p) in ops.iter().enumerate() {
+        let at = u32::from(p.cost);
+        if stores.after(at.into()).is_empty() || p.len == ILLEGAL_LEN {
+            return Some(met);
+        }
+        if !reads_memory(p.op) {
+            continue;
+        }
+        let base = p.rs1 & 31;
+        let changed = ops[..op].iter().any(|q| writes(q, base));
+        // What atomics have there is no distance.
+        let distance = if orders(p.op) { 0 } else { p.imm };
+        for store in 0..2 {
+            let bits = stores.differ(store, at, p.op);
+            if bits != 0 {
+                let base = (!changed).then_some((base, distance));
+                met.push(Meeting {
+                    op,
+                    base,
+                    store,
+                    bits,
+                });
+            }
+        }
+        stores.load(at);
+    }
+    let end = ops.last().map_or(0, |p| u64::from(p.cost) + 1);
+    stores.after(end).is_empty().then_some(met)
+}
+
+/// Whether an instruction writes an integer register other than x0.
+fn writes(p: &PreOp, register: u8) -> bool {
+    let rd = p.rd & 31;
+    let pair = p.op.info().format == Format::CasPair && rd + 1 == register;
+    register != 0 && p.rd != SINK && writes_integer(p.op) && (rd == register || pair)
 }
 
 /// Whether the first half of an instruction, in both halves of a word, is an atomic that comes after all other accesses:
@@ -91,7 +251,7 @@ pub(crate) fn half_releases(low: u16) -> bool {
 /// were an instruction; the other half comes in the cycle after it waits for none of them. (RTL: `IBuf`, where the
 /// packet is shifted in with its own bits above it; `RocketCore`, whose `ctrl_stalld` does not ask whether the instruction is
 /// whole.)
-pub fn half_packet(ops: &[PreOp], timing: &CoreTiming, pending: Pending, stall: u32) -> u32 {
+pub fn half_packet(ops: &[PreOp], pending: Pending, stall: u32) -> u32 {
     let p = &ops[0];
     let word = p.op.info().match_;
     // Branches have other things there.
@@ -126,47 +286,7 @@ pub fn half_packet(ops: &[PreOp], timing: &CoreTiming, pending: Pending, stall: 
         },
         ..*p
     };
-    let waits = pending_pairs(pending).filter_map(|(r, left)| wait_for(&[half], timing, r, left).0);
-    let longest = waits.map(|w| w.0).max().unwrap_or(0);
+    let waits = pending_pairs(pending).filter(|r| needs(&half, r.0).is_some());
+    let longest = waits.map(|r| r.1).max().unwrap_or(0);
     (longest + 1).saturating_sub(stall)
-}
-
-/// Cycles to wait for a register or unit before a block that needs it, and whether it is the register;
-/// `None` if it needs neither. And when it is there, which the block can delay.
-fn wait_for(ops: &[PreOp], timing: &CoreTiming, reg: u8, left: u32) -> (Option<(u32, bool)>, u32) {
-    let divides = reg & WHAT == FP_LONG;
-    let long = reg & WHAT == LONG;
-    // The cycle in which the result is there; other results can come before it.
-    let mut there = left;
-    for p in ops {
-        let at = u32::from(p.cost);
-        if at >= there || p.len == ILLEGAL_LEN {
-            break;
-        }
-        let i = Inst {
-            op: p.op,
-            rd: p.rd & 31,
-            rs1: p.rs1,
-            rs2: p.rs2,
-            rs3: p.rs3,
-            rm: p.rm,
-            len: p.len,
-            imm: p.imm,
-            raw: 0,
-        };
-        let needs = match reg {
-            FENCE | RELEASE => waits_for(&i, reg),
-            _ => {
-                let register = awaited_register(reg);
-                long && is_long(p.op) || register != 0 && waits_for(&i, register)
-            }
-        };
-        if needs || divides && is_fp(p.op) {
-            return (Some((there - at, needs)), there);
-        }
-        if long && writes_integer(p.op) {
-            there += u32::from(at + timing.writeback == there);
-        }
-    }
-    (None, there)
 }

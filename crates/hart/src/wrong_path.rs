@@ -8,7 +8,7 @@
 use crate::config::CoreTiming;
 use crate::hart::Hart;
 use crate::pmp::Access;
-use crate::predict::{is_second_half, Led, Site, BUSY};
+use crate::predict::{is_second_half, Astray, Led, Site, BUSY};
 use crate::preop::PreOp;
 use crate::straight::word_at;
 use crate::tlb::TlbHit;
@@ -366,6 +366,73 @@ impl Hart {
             }
             at = then;
         }
+    }
+
+    /// A wrong prediction has led elsewhere than to the address where the program goes on. If either line is missing in L1I, the
+    /// one that is needed comes behind the other, whose fetch has begun. Where the needed one is there, the other
+    /// one is left out.
+    #[inline(always)]
+    pub(crate) fn asks_astray<W: World>(&mut self, w: &mut W, s: &Site, led: Led, needed: u64) {
+        if self.fetch.at((needed >> 6) as usize).read != needed & !63 | self.fetch_tag() {
+            self.predictor.astray = self.asked_astray(w, s, led, needed);
+        }
+    }
+
+    #[cold]
+    fn asked_astray<W: World>(
+        &mut self,
+        w: &mut W,
+        s: &Site,
+        led: Led,
+        needed: u64,
+    ) -> Option<Astray> {
+        if self.fetched(w, needed).is_some() {
+            return None;
+        }
+        let t = &self.config.timing;
+        let (from, bubble) = match led {
+            // It goes on fetching, though it uses nothing of that.
+            Led::Nowhere => (s.behind, 0),
+            Led::To(pc) => (pc, 0),
+            Led::Late(pc) => (pc, t.btb_miss_jump),
+        };
+        let queue = s.now.saturating_sub(t.fetch_queue.into());
+        let at = s.front.max(queue) + u64::from(bubble);
+        let until = (s.now + u64::from(t.mispredict)).saturating_sub(FETCH);
+        let packets = (until + 1).saturating_sub(at);
+        let (line, _) = self.missing_ahead(w, from, packets)?;
+        Some(Astray { line, void: false })
+    }
+
+    /// What is on its way when a `fence.i` empties L1I: the packets behind it have been asked for. The last one comes too late
+    /// to be given up.
+    pub(crate) fn fetched_ahead<W: World>(&mut self, w: &mut W, pc: u64) -> Option<Astray> {
+        let packets = u64::from(self.config.timing.mispredict);
+        let (line, n) = self.missing_ahead(w, (pc & !3).wrapping_add(4), packets)?;
+        let void = n + 1 < packets;
+        Some(Astray { line, void })
+    }
+
+    /// The first line that has to come from memory for so many packets from an address on, where jumps and branches with an entry
+    /// in the branch target buffer lead elsewhere; and for which of the packets.
+    fn missing_ahead<W: World>(
+        &mut self,
+        w: &mut W,
+        mut at: u64,
+        packets: u64,
+    ) -> Option<(u64, u64)> {
+        for n in 0..packets {
+            if self.fetched(w, at).is_none() {
+                let line = self.fetch_hit(at)? & !63;
+                return w.coherence().inside(line).then_some((line, n));
+            }
+            let btb = &mut self.predictor.btb;
+            at = match btb.find(at) {
+                Some(i) => btb.entries[i].target,
+                None => (at & !3).wrapping_add(4),
+            };
+        }
+        None
     }
 
     /// Offset in RAM of the code at an address, if it is there without a miss.

@@ -56,6 +56,7 @@ pub(crate) struct Calls {
     pub line: usize,
     pub pending: usize,
     pub late: usize,
+    pub units: usize,
     pub branch: usize,
     pub insert: usize,
 }
@@ -71,6 +72,7 @@ impl Calls {
             line: address(line::<W>),
             pending: address(pending::<W>),
             late: address(late::<W>),
+            units: address(units::<W>),
             branch: address(branch::<W>),
             insert: address(insert),
         }
@@ -260,6 +262,15 @@ unsafe extern "sysv64" fn late<W: World>(hart: *mut Hart, info: u64, _: u64) -> 
         Ok(()) => 0,
         Err(NotNow) => leave(s.h, exit::NOT_NOW, info),
     }
+}
+
+/// Waits for units whose results come late. 0.
+unsafe extern "sysv64" fn units<W: World>(hart: *mut Hart, info: u64, _: u64) -> u64 {
+    // SAFETY: this is such a call.
+    let s = unsafe { site::<W>(hart, info) };
+    sync::<Detailed>(s.h);
+    s.h.await_units(&s.code.ops(s.b)[s.i]);
+    0
 }
 
 /// A branch or jump whose last half is at an address gets an entry of the branch target buffer.

@@ -42,6 +42,8 @@ places! {
     LAST_STORE = layout::LAST_STORE;
     OLDER_STORE = layout::OLDER_STORE;
     LONG = layout::LONG;
+    LATE_LONG = layout::LATE_LONG;
+    LATE_DIVISION = layout::LATE_DIVISION;
     LATE = layout::LATE;
     PENDING = layout::PENDING;
     PENDING_FROM = layout::PENDING_FROM;

@@ -62,6 +62,8 @@ pub(crate) struct Stubs {
     /// Waits for registers that instruction `edx` needs and whose lines are on their way, or looks whether its block
     /// needs any.
     pub late: usize,
+    /// Waits for the units that instruction `edx` needs and whose results come late.
+    pub units: usize,
     /// Resolves branch `eax` with `rdx`.
     pub branch: usize,
     /// Goes to the code of pc `rax`.
@@ -76,7 +78,7 @@ pub(crate) struct Stubs {
 
 impl Stubs {
     /// Offsets and names, for listings.
-    pub fn names(&self) -> [(usize, &'static str); 15] {
+    pub fn names(&self) -> [(usize, &'static str); 16] {
         let Stubs {
             enter,
             leave,
@@ -88,6 +90,7 @@ impl Stubs {
             line,
             pending,
             late,
+            units,
             branch,
             dispatch,
             touch,
@@ -105,6 +108,7 @@ impl Stubs {
             (line, "line"),
             (pending, "pending"),
             (late, "late"),
+            (units, "units"),
             (branch, "branch"),
             (dispatch, "dispatch"),
             (touch, "touch"),
@@ -243,6 +247,7 @@ pub(crate) fn write(arena: &mut Arena, calls: &Calls, config: &HartConfig) -> Re
         (&mut s.line, calls.line),
         (&mut s.pending, calls.pending),
         (&mut s.late, calls.late),
+        (&mut s.units, calls.units),
     ] {
         *place = base + a.offset().0;
         let out = a.new_dynamic_label();

@@ -2,11 +2,11 @@
 
 use crate::arena::Arena;
 use crate::calls::{self, exit, Calls, MAX_BLOCK, SYSTEM};
-use crate::emit::{self, Host, Setting};
+use crate::emit::{self, Bridge, Host, Setting};
 use crate::stats::{Meter, Reason};
 use crate::stubs::{self, jump_slot, Jump, Stubs, JUMP_ENTRIES, NO_JUMP};
 use crate::{Error, Options, Piece, Stats};
-use nagori_hart::engine::{registers, waits_for_loads, Engine, Ran, Within};
+use nagori_hart::engine::{self, registers, waits_for_loads, Engine, Ran, Within, STORES};
 use nagori_hart::mode::{Detailed, Functional, Mode};
 use nagori_hart::trap::Trap;
 use nagori_hart::world::World;
@@ -344,20 +344,35 @@ impl<W: World> Translator<W> {
                 to.fetch
             };
             target = entry as usize;
-            if from.open != 0 {
+            if from.leaves_open() {
                 target = to.full as usize;
             } else if from.pending != 0 {
                 let timing = &hart.config().timing;
-                let (stall, rest) = nagori_hart::engine::stall(code.ops(b), timing, from.pending);
-                if nagori_hart::engine::longest(rest) > b.cost {
-                    target = to.full as usize;
-                } else {
-                    let half = b.splits.then(|| {
-                        nagori_hart::engine::half_packet(code.ops(b), timing, from.pending, stall)
-                    });
-                    match self.bridge((stall, rest), half, target) {
-                        Some(t) => target = t,
-                        None => return,
+                let ops = code.ops(b);
+                let (stall, rest) = engine::stall(ops, timing, from.pending);
+                let met = engine::stores_met(ops, rest);
+                // Whose addresses the registers have here.
+                let met = met.filter(|m| m.iter().all(|m| m.base.is_some()));
+                match met.filter(|_| engine::longest(rest) <= b.cost) {
+                    None => target = to.full as usize,
+                    Some(met) => {
+                        let half = b
+                            .splits
+                            .then(|| engine::half_packet(ops, from.pending, stall));
+                        let line =
+                            (target == to.fetch as usize).then_some(i32::from(b.offset >> 6));
+                        let bridge = Bridge {
+                            stall,
+                            rest: rest as u32,
+                            half,
+                            stores: from.pending >> STORES != 0,
+                            met,
+                            hazard: (!b.splits).then_some((timing.store_load_hazard, line)),
+                        };
+                        match self.bridge(target, to.full as usize, bridge) {
+                            Some(t) => target = t,
+                            None => return,
+                        }
                     }
                 }
             }
@@ -367,9 +382,9 @@ impl<W: World> Translator<W> {
     }
 
     /// A piece of code that waits for the results of the block before.
-    fn bridge(&mut self, waits: (u32, u32), half: Option<u32>, target: usize) -> Option<usize> {
-        let target = self.arena.address(target);
-        let code = emit::bridge(self.arena.next(), target, waits, half)?;
+    fn bridge(&mut self, target: usize, full: usize, b: Bridge) -> Option<usize> {
+        let places = (self.arena.address(target), self.arena.address(full));
+        let code = emit::bridge(self.arena.next(), places, b)?;
         self.arena.add(&code)
     }
 

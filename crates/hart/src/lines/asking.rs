@@ -298,7 +298,7 @@ impl Hart {
             self.bus_free(at)?;
         }
         let t = self.config.timing;
-        let hidden = self.predictor.hidden();
+        let hidden = self.predictor.hidden(&t);
         let penalty = (t.l1i_miss + t.hub).saturating_sub(hidden);
         self.bring(w, (line, LineKind::Fetch, false), (penalty, 0), at)?;
         self.stats.l1i_misses += 1;

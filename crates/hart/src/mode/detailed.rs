@@ -9,7 +9,7 @@ use crate::lines::{fence, Awaits, Side, Why};
 use crate::mem::Place;
 use crate::pipeline::pending_after;
 use crate::pmp::Access;
-use crate::preop::{hint_number, PreOp, NEW_LINE};
+use crate::preop::{hint_number, PreOp, AWAITS_DIVISION, AWAITS_LONG, NEW_LINE};
 use crate::run::RunPoint;
 use crate::trap::{NotNow, Undone};
 use crate::world::{DevicePlace, LineKind, World};
@@ -49,8 +49,9 @@ impl Mode for Detailed {
 
     #[inline(always)]
     fn block_ends(h: &mut Hart, b: &Block) {
-        let mut own = b.pending | h.long & b.open;
         let redirect = std::mem::take(&mut h.redirect);
+        let begun = h.cycle - u64::from(b.cost) - redirect;
+        let mut own = b.pending | h.open_results(b, begun);
         if redirect != 0 && own != 0 {
             own = pending_after(own, redirect);
         }
@@ -74,6 +75,9 @@ impl Mode for Detailed {
             let last = at.pc.wrapping_add(p.len.max(2) as u64 - 1);
             let begin = at.pc.wrapping_sub(p.off.into());
             h.fetch_line(w, last, begin, at)?;
+        }
+        if p.flags & (AWAITS_LONG | AWAITS_DIVISION) != 0 {
+            h.await_late(p);
         }
         Ok(())
     }
@@ -100,6 +104,7 @@ impl Mode for Detailed {
     fn fetch_anew<W: World>(h: &mut Hart, w: &mut W, at: RunPoint) -> Result<(), NotNow> {
         Self::drains(h, w, at)?;
         h.all_in_order(w, Side::Inst, at)?;
+        h.predictor.astray = h.fetched_ahead(w, at.pc);
         h.empty_l1i(w);
         Ok(())
     }

@@ -270,11 +270,11 @@ fn values_are_those_of_memory() {
 fn pairs_issue_together() {
     let c = core(12);
     let of = |words: &[u32]| {
-        // The line is there before.
+        // The line is there before; the store is to another word than the loads.
         let mut all = vec![
             i(Ld, 6, 10, 0),
             r(Add, 6, 6, 6),
-            s(Sd, 6, 10, 0),
+            s(Sd, 6, 10, 32),
             csrr(16, 0xb00),
         ];
         for _ in 0..8 {

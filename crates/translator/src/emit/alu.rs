@@ -2,6 +2,7 @@
 
 use super::*;
 use nagori_hart::engine::{multiplication_waits, pending_long, Long};
+use nagori_hart::COMES_LATE;
 
 impl Emitter<'_> {
     /// Emits an arithmetic instruction; false if it is none, or none that is done here.
@@ -263,10 +264,15 @@ impl Emitter<'_> {
         // By the highest byte of the operand that is not zero.
         let waits = multiplication_waits(&self.s.config.timing, p);
         let awaited = Long::from_imm(p.imm).is_awaited();
+        let late = p.flags & COMES_LATE != 0;
         let table = i64::from_le_bytes(waits);
         if waits == [waits[0]; 8] {
             let wait = u32::from(waits[0]);
             match awaited {
+                _ if late => {
+                    dynasm!(self.a; .arch x64; lea rax, [r15 + wait as i32]);
+                    self.comes_late();
+                }
                 true if wait == 0 => {}
                 true => {
                     dynasm!(self.a; .arch x64; add r15, wait as i32);
@@ -290,7 +296,10 @@ impl Emitter<'_> {
             ; shr rax, cl
             ; movzx eax, al
         );
-        if awaited {
+        if late {
+            dynasm!(self.a; .arch x64; add rax, r15);
+            self.comes_late();
+        } else if awaited {
             dynasm!(self.a; .arch x64; add r15, rax);
         } else {
             let (none, pending) = (self.label(), pending_long(p.rd, 1) as i32 & !0xff);
@@ -302,6 +311,11 @@ impl Emitter<'_> {
                 ; mov [rbp + LONG], ax
             );
         }
+    }
+
+    /// Notes when a multiplication is there: at `rax`, as `r15` counts.
+    fn comes_late(&mut self) {
+        dynasm!(self.a; .arch x64; add rax, [rbp + STOP]; mov [rbp + LATE_LONG], rax);
     }
 
     /// Division where the pipeline is not simulated; otherwise the interpreter does it.

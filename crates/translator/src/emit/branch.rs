@@ -243,6 +243,7 @@ impl Emitter<'_> {
         if !taken && is_second_half(leads as u64) {
             self.unless_bit_is_others(s);
         }
+        self.unless_missing(s, leads);
         if s.ahead.needs != 0 {
             self.unless_it_meets(s, taken);
         }
@@ -271,6 +272,42 @@ impl Emitter<'_> {
         }
         self.mispredicted(half);
         self.wrong_ends(s);
+    }
+
+    /// Goes to the call unless the line where the program goes on, at an offset from the page, is certain to be there. Keeps
+    /// `rax` and `rdx`.
+    fn unless_missing(&mut self, s: &Predicted, leads: i64) {
+        if !(0..0x1000).contains(&leads) {
+            dynasm!(self.a; .arch x64; jmp =>s.call);
+            return;
+        }
+        let line = leads as i32 >> 6;
+        let entry = FETCH + layout::ENTRY_READ as i32 + line * layout::ENTRY as i32;
+        dynasm!(self.a; .arch x64
+            ; mov rcx, [rbp + FETCH_SLOTS]
+            ; mov rcx, [rbp + rcx + entry]
+            ; sub rcx, line * 64
+            ; cmp rcx, [rbp + PAGE_KEY]
+            ; jne =>s.call
+        );
+    }
+
+    /// The same for the line of the address `rax`. Keeps only that.
+    fn unless_target_missing(&mut self, s: &Predicted) {
+        dynasm!(self.a; .arch x64
+            ; mov rcx, rax
+            ; shr rcx, 6
+            ; and ecx, (layout::ENTRIES - 1) as i32
+            ; imul rcx, rcx, layout::ENTRY as i32
+            ; mov rcx, [rbp + rcx + FETCH + layout::ENTRY_READ as i32]
+            // The tag of the key.
+            ; xor rcx, [rbp + PAGE_KEY]
+            ; xor rcx, [rbp + PAGE]
+            ; mov rdx, rax
+            ; and rdx, -64
+            ; cmp rcx, rdx
+            ; jne =>s.call
+        );
     }
 
     /// Goes to the call if the front end meets a call or return behind a wrong prediction: as
@@ -317,7 +354,7 @@ impl Emitter<'_> {
             return;
         }
         let cycles = self.s.config.timing.mispredict;
-        if self.b.open != 0 {
+        if self.b.leaves_open() {
             dynasm!(self.a; .arch x64; mov QWORD [rbp + REDIRECT], cycles as i32);
         }
         self.redirected(s.what, Some(cycles));
@@ -327,7 +364,7 @@ impl Emitter<'_> {
     /// [`REDIRECT`] unless they are known and no result is open. The links of the block know only the other case.
     pub(super) fn redirected(&mut self, what: What, known: Option<u32>) {
         let pending = match known {
-            Some(cycles) if self.b.open == 0 => pending_after(self.b.pending, cycles.into()),
+            Some(cycles) if !self.b.leaves_open() => pending_after(self.b.pending, cycles.into()),
             _ => self.b.pending,
         };
         let p = self.ops[self.ops.len() - 1];
@@ -345,9 +382,9 @@ impl Emitter<'_> {
             self.link(&p, at);
         }
         self.count_with(pending);
-        if self.b.open != 0 {
+        if self.b.leaves_open() {
             dynasm!(self.a; .arch x64
-                ; cmp DWORD [rbp + PENDING], 0
+                ; cmp QWORD [rbp + PENDING], 0
                 ; jne >open
                 ; mov QWORD [rbp + REDIRECT], 0
                 ; open:
@@ -365,6 +402,7 @@ impl Emitter<'_> {
 
     /// An indirect jump to `rax` without an entry.
     fn wrong_without_entry(&mut self, s: &Predicted) {
+        self.unless_target_missing(s);
         self.no_entry(s);
         dynasm!(self.a; .arch x64; mov rdx, rax);
         self.insert(s);
@@ -376,8 +414,10 @@ impl Emitter<'_> {
     /// An indirect jump to `rax` with an entry at `rdx` that leads elsewhere. If the new target is in the same page of the
     /// target buffer, and nothing is met where the entry leads, the entry gets the target.
     fn wrong_target(&mut self, s: &Predicted) {
+        dynasm!(self.a; .arch x64; mov [rsp - 8], rdx);
+        self.unless_target_missing(s);
         dynasm!(self.a; .arch x64
-            ; mov [rsp - 8], rdx
+            ; mov rdx, [rsp - 8]
             ; mov rdx, [rdx + layout::BTB_TARGET as i32]
             ; mov rcx, rdx
             ; xor rcx, rax

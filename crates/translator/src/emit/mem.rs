@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::stubs::SLOT_MASK;
+use nagori_hart::engine::Unwritten;
 use nagori_hart::mode::block_shift;
 
 impl Emitter<'_> {
@@ -196,13 +197,13 @@ impl Emitter<'_> {
             ; mov [rbp + OLDER_STORE], rdx
             ; mov rdx, r15
             ; add rdx, [rbp + STOP]
-            ; add rdx, i32::from(p.cost) - i32::from(p.rm)
+            ; add rdx, i32::from(p.cost) - p.packets_before() as i32
             ; mov [rbp + FRONT], rdx
             ; =>pass
         );
     }
 
-    /// Whether a load behind may run into this store, and whether one may run into this store or the
+    /// Whether a load behind may run into this store, also one of the next block, and whether one may run into this store or the
     /// one before.
     fn hazards_follow(&self, i: usize) -> (bool, bool) {
         use nagori_isa::Format::{Amo, Cas, CasPair, FpStore, Store};
@@ -223,10 +224,15 @@ impl Emitter<'_> {
                 Store | FpStore | Amo | Cas | CasPair
             ));
             if behind > 1 {
-                break;
+                return (last, older);
             }
         }
-        (last, older)
+        let unwritten = Unwritten::of(self.b.pending).0.map(|s| s.is_some());
+        if behind == 0 {
+            last |= unwritten[0];
+            older |= unwritten[1];
+        }
+        (last || unwritten[1], older)
     }
 
     /// The interpreter executes the instruction instead.

@@ -5,9 +5,10 @@ mod branch;
 mod bridge;
 mod fp;
 mod history;
+mod late;
 mod mem;
 
-pub(crate) use bridge::bridge;
+pub(crate) use bridge::{bridge, Bridge};
 
 use crate::calls::{info, START};
 use crate::regs::*;
@@ -15,9 +16,11 @@ use crate::stubs::{find_jump, Asm, Stubs};
 use dynasmrt::{dynasm, DynamicLabel, DynasmApi, DynasmLabelApi};
 use nagori_hart::config::HartConfig;
 use nagori_hart::engine::{
-    ends_block, is_second_half, jump_to_half, layout, registers, waits_for_loads, Pending,
+    ends_block, is_second_half, jump_to_half, layout, registers, waits_for_loads, Pending, STORES,
 };
-use nagori_hart::{Block, PreOp, ACTS, ILLEGAL_LEN, NEW_LINE, SINK, TARGET};
+use nagori_hart::{
+    Block, PreOp, ACTS, AWAITS_DIVISION, AWAITS_LONG, ILLEGAL_LEN, NEW_LINE, SINK, TARGET,
+};
 use nagori_isa::Op;
 
 /// What the host can do beyond the base instruction set.
@@ -217,6 +220,8 @@ pub(crate) fn block<'a>(
         if timed && !started {
             e.entry(i, p, line);
         }
+        // In the interpreter's order: what a unit takes is not counted as a wait for a line.
+        e.await_late(i, p);
         e.await_loads(i, p);
         e.op(i, p);
         e.note_load(p);
@@ -290,7 +295,7 @@ impl Emitter<'_> {
         if self.timed {
             let (from, back) = (self.label(), self.label());
             dynasm!(self.a; .arch x64
-                ; cmp DWORD [rbp + PENDING], 0
+                ; cmp QWORD [rbp + PENDING], 0
                 ; jne =>from
                 ; =>back
             );
@@ -322,43 +327,6 @@ impl Emitter<'_> {
     /// Whether loads that miss may leave their registers on their way.
     fn has_buffers(&self) -> bool {
         self.timed && !self.s.parallel && self.s.config.timing.lfb != 0
-    }
-
-    /// An instruction waits for registers that loads of the block have left on their way. Those of earlier blocks are
-    /// none of this block's: it is left at its start otherwise.
-    fn await_loads(&mut self, i: usize, p: &PreOp) {
-        let all = waits_for_loads(p) && self.has_buffers();
-        let needs = if all {
-            u64::MAX
-        } else {
-            self.loaded & registers(p)
-        };
-        if needs == 0 {
-            return;
-        }
-        let (from, back) = (self.label(), self.label());
-        for (half, at) in [(needs as u32, LATE), ((needs >> 32) as u32, LATE + 4)] {
-            if half != 0 {
-                dynasm!(self.a; .arch x64; test DWORD [rbp + at], half as i32; jne =>from);
-            }
-        }
-        dynasm!(self.a; .arch x64; =>back);
-        let info = info(self.id, i);
-        self.cold_call(self.s.stubs.late, from, back, info);
-        self.loaded &= !needs;
-    }
-
-    /// The register that a load writes may be on its way behind it.
-    fn note_load(&mut self, p: &PreOp) {
-        use nagori_isa::Format::{FpLoad, Load};
-        if !self.has_buffers() {
-            return;
-        }
-        match p.op.info().format {
-            Load => self.loaded |= (1 << (p.rd & 31)) & !1,
-            FpLoad => self.loaded |= 1 << (32 + (p.rd & 31)),
-            _ => {}
-        }
     }
 
     /// The line in which an instruction ends, other than the one before.
@@ -488,7 +456,7 @@ impl Emitter<'_> {
 
     /// Whether results may be pending at the end of the block.
     fn has_late_results(&self) -> bool {
-        self.timed && (self.b.pending | self.b.open) != 0
+        self.timed && (self.b.pending != 0 || self.b.leaves_open())
     }
 
     /// Counts of the block, at an end of it, but for the cycles and packets. Keeps `rax`.
@@ -502,17 +470,25 @@ impl Emitter<'_> {
             return;
         }
         let n = self.b.count as i32;
-        let pending = pending as i32;
+        let (pending, stores) = (pending as i32, (pending >> STORES) as i32);
         dynasm!(self.a; .arch x64; add QWORD [rbp + INSTRET], n);
-        if self.b.open != 0 {
-            dynasm!(self.a; .arch x64
-                ; mov ecx, [rbp + LONG]
-                ; and ecx, self.b.open as i32
-                ; or ecx, pending
-                ; mov [rbp + PENDING], ecx
-            );
+        if self.b.leaves_open() {
+            match self.b.open {
+                0 => dynasm!(self.a; .arch x64; mov ecx, pending),
+                open => dynasm!(self.a; .arch x64
+                    ; mov ecx, [rbp + LONG]
+                    ; and ecx, open as i32
+                    ; or ecx, pending
+                ),
+            }
+            self.late_results();
+            dynasm!(self.a; .arch x64; mov [rbp + PENDING], ecx);
         } else {
             dynasm!(self.a; .arch x64; mov DWORD [rbp + PENDING], pending);
+        }
+        // Whoever sees them takes them away.
+        if self.timed && stores != 0 {
+            dynasm!(self.a; .arch x64; mov DWORD [rbp + PENDING + 4], stores);
         }
     }
 
