@@ -615,19 +615,22 @@ impl Hart {
             true => -i64::from(is_second_half(begin)),
             false => i64::from(packets(begin, (va & !3).wrapping_sub(begin))),
         };
-        if w.coherence().l1i[self.id].find(pa & !63).is_none() {
+        let missing = w.coherence().l1i[self.id].find(pa & !63).is_none();
+        if missing {
             if at.pc != begin {
                 self.predictor.nothing_behind(at.pc.wrapping_sub(2));
             }
             self.predictor.misses(now, before, &self.config.timing);
-            if let Some(Astray { line, void }) = self.predictor.astray {
-                let index = self.l1i_touch(w, line, at).inspect_err(|NotNow| {
-                    self.fetch_waits = true;
-                })?;
-                self.predictor.astray = None;
-                if void {
-                    w.coherence().l1i.take(self.id, index);
-                }
+        }
+        // It may be the line that is needed, which is there then, though L1I does not take it.
+        let astray = self.predictor.astray;
+        if let Some(Astray { line, void }) = astray.filter(|a| missing || a.line == pa & !63) {
+            let index = self.l1i_touch(w, line, at).inspect_err(|NotNow| {
+                self.fetch_waits = true;
+            })?;
+            self.predictor.astray = None;
+            if void {
+                self.leave_l1i(w, index);
             }
         }
         let index = self.l1i_touch(w, pa, at).inspect_err(|NotNow| {

@@ -254,6 +254,15 @@ impl Hart {
         filled
     }
 
+    /// A line leaves L1I.
+    pub(crate) fn leave_l1i<Wd: World>(&mut self, w: &mut Wd, index: usize) {
+        let (id, c) = (self.id, w.coherence());
+        let line = c.l1i[id].entry(index).0;
+        self.fetch.release(&mut c.l1i[id], index);
+        c.l1i.take(id, index);
+        c.left_first(Side::Inst, id, line);
+    }
+
     /// Brings a missing line into L1I.
     #[inline(never)]
     pub(super) fn l1i_fill<Wd: World>(

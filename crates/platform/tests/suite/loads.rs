@@ -3,6 +3,7 @@
 
 use crate::ahead::{machine, run_for, EAGER};
 use crate::common::random::op;
+use crate::common::{build, describe, load_words};
 use crate::contended::{contend, interrupted, run_with, AHEAD, LEVELS};
 use nagori_isa::Op;
 use nagori_platform::machine::{Engine, Stop};
@@ -108,6 +109,25 @@ fn engines_agree_on_groups_of_loads() {
             let first = of(Engine::Interpreter, u64::MAX);
             assert_eq!(first, of(EAGER, u64::MAX), "{settings:?}");
             assert_eq!(first, of(EAGER, 333), "{settings:?}");
+        }
+    }
+}
+
+/// What is on its way when a `fence.i` empties L1I is not taken; if it is the line that is needed, it comes once more, and no filter
+/// covers the first.
+#[test]
+fn a_line_that_comes_in_vain_leaves_no_filter() {
+    const NOP: u32 = 0x13;
+    let mut words = vec![NOP; 0x1000 / 4];
+    words[0x3c / 4] = 0x100f; // fence.i, at the end of a line
+    words[0x44 / 4] = 0x7bd0_006f; // j 0x1000: another line
+    words.push(0x6f); // j .
+    for core in ["core=inorder2", "core=rocket"] {
+        let mut m = build(&describe("small", &["harts=1", core]), true);
+        load_words(&mut m, &words);
+        for _ in 0..100 {
+            m.run(10, None);
+            m.check_invariants().expect("filters cover what is there");
         }
     }
 }
