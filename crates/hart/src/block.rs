@@ -655,8 +655,9 @@ impl Hart {
         for (n, imm) in longs.chain(divisions.iter().map(|(n, d)| (n, d.imm()))) {
             code.ops[start as usize + n].imm = imm;
         }
-        if self.timed && (hints || stores) {
-            note_acts(&mut code.ops[start as usize..], (hints, stores));
+        let fences = stores || self.config.hands_over;
+        if self.timed && (hints || fences) {
+            note_acts(&mut code.ops[start as usize..], (hints, fences));
         }
         if self.timed {
             note_quiet(&mut code.ops[start as usize..], pc);

@@ -462,6 +462,9 @@ pub struct HartConfig {
     /// Core cycles that a device access with less than machine mode's privilege takes longer, through a table that
     /// translates its address.
     pub io_table_cycles: u32,
+    /// Whether the world is asked before an instruction by which others learn of the hart's progress
+    /// ([`World::hands_over`](crate::world::World::hands_over)).
+    pub hands_over: bool,
     /// L1 data cache.
     pub l1d: CacheGeometry,
     /// L1 instruction cache.
@@ -521,6 +524,7 @@ impl HartConfig {
             triggers: 4,
             functional_cpi: 1,
             io_table_cycles: 0,
+            hands_over: false,
             l1d: l1,
             l1i: l1,
             dtlb: tlb,

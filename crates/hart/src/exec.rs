@@ -499,6 +499,7 @@ impl Hart {
                 }
                 MarkRoiBegin | MarkRoiEnd | MarkStatsReset | MarkStatsDump | MarkMethod
                 | MarkLabel | MarkSnapshot | MarkStop => {
+                    check!(M::hands_over(self, w, at!()));
                     check!(M::visible(self, w, at!()));
                     let (cycle, value) = (self.cycle + p.cost as u64, a!());
                     let heard =
@@ -545,6 +546,7 @@ impl Hart {
                     {
                         illegal!();
                     }
+                    check!(M::hands_over(self, w, at!()));
                     self.waiting = true;
                     self.recheck = true;
                 }

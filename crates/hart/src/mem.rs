@@ -170,6 +170,7 @@ impl Hart {
                 Ok(v)
             }
             Place::Device(pa) => {
+                M::hands_over(self, w, at)?;
                 let before = self.cycle;
                 M::device(self, w, pa, at)?;
                 self.leave = true;
@@ -212,6 +213,7 @@ impl Hart {
                 Ok(())
             }
             Place::Device(pa) => {
+                M::hands_over(self, w, at)?;
                 let before = self.cycle;
                 M::device(self, w, pa, at)?;
                 self.leave = true;

@@ -57,8 +57,8 @@ pub const AWAITS_LONG: u8 = 32;
 /// It waits for such a division or root of floating-point numbers.
 pub const AWAITS_DIVISION: u8 = 128;
 
-/// A hint in front of a load or store, whose base register and distance it has, or a fence where stores are buffered:
-/// it has something to do.
+/// A hint in front of a load or store, whose base register and distance it has, or a fence where stores are buffered or
+/// [`HartConfig::hands_over`](crate::HartConfig) is set: it has something to do.
 pub const ACTS: u8 = 64;
 
 impl PreOp {
@@ -249,15 +249,15 @@ pub(crate) fn hint_number(op: Op) -> Option<u8> {
     }
 }
 
-/// Marks the instructions of a block that have something to do where hints do something, and where stores are buffered.
-pub(crate) fn note_acts(ops: &mut [PreOp], (hints, stores): (bool, bool)) {
+/// Marks the instructions of a block that have something to do where hints do something, and where fences do.
+pub(crate) fn note_acts(ops: &mut [PreOp], (hints, fences): (bool, bool)) {
     use Format::{FpLoad, FpStore, Load, Store};
     for i in 0..ops.len() {
         let next = ops.get(i + 1).copied();
         let next = next.filter(|n| matches!(n.op.info().format, Load | Store | FpLoad | FpStore));
         let p = &mut ops[i];
         match (p.op, next) {
-            (Op::Fence, _) if stores => p.flags |= ACTS,
+            (Op::Fence, _) if fences => p.flags |= ACTS,
             (op, Some(n)) if hints && hint_number(op).is_some() => {
                 p.flags |= ACTS;
                 (p.rs1, p.imm) = (n.rs1, n.imm);

@@ -3,7 +3,7 @@
 pub use crate::commit::{
     AccessKind, Commit, DeviceDeed, DeviceEvent, Event, LineContent, MemAccess, Observer, Reg,
 };
-use crate::hart::HartStats;
+use crate::hart::{Hart, HartStats};
 use crate::lines::Coherence;
 use nagori_isa::Op;
 use nagori_ram::GuestRam;
@@ -306,5 +306,11 @@ pub trait World: Bus + MemPort + Observer {
     /// stops behind it with [`Exit::Device`](crate::Exit::Device); if not, it is a no-op.
     fn marker(&mut self, _hart: usize, _cycle: u64, _marker: Marker, _value: u64) -> bool {
         false
+    }
+    /// A hart, so many cycles after its `cycle`, is about to execute an instruction by which others learn of its progress:
+    /// an atomic, a fence behind stores, an access to a device, `wfi`, a marker. No other hart is behind. Returns the core
+    /// cycles by which the hart's time moves on before. Called if [`HartConfig::hands_over`](crate::config::HartConfig) says so.
+    fn hands_over(&mut self, _hart: &Hart, _later: u64) -> u64 {
+        0
     }
 }

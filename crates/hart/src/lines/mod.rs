@@ -38,7 +38,7 @@ pub use level_stats::LevelStats;
 pub use levels::SavedLevel;
 pub use replacement::Lfsr;
 pub use stores::{carry_out, Bytes, Carried, SavedStores, StoreStats};
-pub(crate) use stores::{fence, Awaits, Why};
+pub(crate) use stores::{fence, orders_stores, Awaits, Why};
 pub use tags::{LineState, Tags, NO_SLOT};
 pub use versions::SavedVersions;
 
@@ -116,6 +116,15 @@ impl Hart {
         } else {
             Err(NotNow)
         }
+    }
+
+    /// The hart's time moves on before an instruction by which others learn of its progress.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn hand_over<W: World>(&mut self, w: &mut W, at: RunPoint) -> Result<(), NotNow> {
+        self.bus_free(at)?;
+        self.cycle += w.hands_over(self, at.offset());
+        self.bus_free(at)
     }
 
     /// Reads a line from memory, `later` cycles from now, and advances the hart's time to its first

@@ -5,7 +5,7 @@ use super::{Mode, Wanted};
 use crate::block::Block;
 use crate::fpdiv::divides_fp;
 use crate::hart::{Hart, Privilege};
-use crate::lines::{fence, Awaits, Side, Why};
+use crate::lines::{fence, orders_stores, Awaits, Side, Why};
 use crate::mem::Place;
 use crate::pipeline::pending_after;
 use crate::pmp::Access;
@@ -210,13 +210,26 @@ impl Mode for Detailed {
     }
 
     #[inline(always)]
+    fn hands_over<W: World>(h: &mut Hart, w: &mut W, at: RunPoint) -> Result<(), NotNow> {
+        match h.config.hands_over && !W::PARALLEL {
+            true => h.hand_over(w, at),
+            false => Ok(()),
+        }
+    }
+
+    #[inline(always)]
     fn synchronizes<W: World>(h: &mut Hart, w: &mut W, at: RunPoint) -> Result<(), NotNow> {
-        h.drained(w, (Awaits::All, Why::Atomic), at)
+        h.drained(w, (Awaits::All, Why::Atomic), at)?;
+        Self::hands_over(h, w, at)
     }
 
     #[inline(always)]
     fn fence<W: World>(h: &mut Hart, w: &mut W, imm: i32, at: RunPoint) -> Result<(), NotNow> {
-        fence(h, w, imm, at)
+        fence(h, w, imm, at)?;
+        match orders_stores(imm) {
+            true => Self::hands_over(h, w, at),
+            false => Ok(()),
+        }
     }
 
     #[inline(always)]

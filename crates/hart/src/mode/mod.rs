@@ -148,6 +148,12 @@ pub trait Mode: Copy + 'static {
         Ok(())
     }
 
+    /// Something is going to be executed by which others learn of the hart's progress.
+    #[inline(always)]
+    fn hands_over<W: World>(_h: &mut Hart, _w: &mut W, _at: RunPoint) -> Result<(), NotNow> {
+        Ok(())
+    }
+
     /// An atomic is going to be executed.
     #[inline(always)]
     fn synchronizes<W: World>(_h: &mut Hart, _w: &mut W, _at: RunPoint) -> Result<(), NotNow> {

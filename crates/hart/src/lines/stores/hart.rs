@@ -449,6 +449,12 @@ impl Hart {
     }
 }
 
+/// Whether a `fence` with such an immediate orders the stores in front of it.
+#[inline(always)]
+pub(crate) fn orders_stores(imm: i32) -> bool {
+    imm & BEFORE_W != 0
+}
+
 /// A `fence` with such an immediate. Stores leave the store buffer in order anyhow, if that is its way, so that one
 /// that only orders them has nothing to do; combined ones do not.
 pub(crate) fn fence<W: World>(
@@ -457,7 +463,7 @@ pub(crate) fn fence<W: World>(
     imm: i32,
     at: RunPoint,
 ) -> Result<(), NotNow> {
-    if imm & BEFORE_W == 0 {
+    if !orders_stores(imm) {
         return Ok(());
     }
     let stores_only = imm & AFTER == AFTER_W || imm & TSO != 0;

@@ -21,8 +21,8 @@ mod stats;
 mod tests;
 
 pub use bytes::Bytes;
-pub(crate) use hart::fence;
 pub use hart::{carry_out, Carried};
+pub(crate) use hart::{fence, orders_stores};
 pub use saved::SavedStores;
 pub use stats::StoreStats;
 
