@@ -64,6 +64,7 @@ impl TryFrom<String> for Weight {
 
 /// The formulas. Symbols and sources are in docs/epoch.md.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Variant {
     /// Koshiba et al. 2016: stall cycles, split into those of misses with and without a write-back.
@@ -109,6 +110,7 @@ impl Variant {
 
 /// Which misses had to write back a modified line first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Attribution {
     /// As many as the core's own victims say, if the source counts them; otherwise uniform.

@@ -123,6 +123,7 @@ pub(super) fn machine(c: &MachineConfig) -> Result<(), Problem> {
     controller(c)?;
     super::region::check(c)?;
     super::iomap::check(&c.iomap)?;
+    super::epoch::check(c)?;
     let b = &c.board;
     within("board.read_request_ps", b.read_request_ps, 0, MAX_BOARD_PS)?;
     within(

@@ -6,6 +6,7 @@
 mod cache;
 mod check;
 mod devices;
+mod epoch;
 mod frequency;
 mod iomap;
 mod library;
@@ -20,6 +21,7 @@ pub use cache::{All, Inclusion, LevelConfig, Prefetcher, SharedBy, Traffic, Writ
 pub use devices::{
     slot_names, BlockConfig, ShareConfig, SlotConfig, SlotKind, DISK_LATENCIES, MAX_SLOTS,
 };
+pub use epoch::{EpochConfig, EpochFaults, EpochMemory, Time};
 pub use frequency::Frequency;
 pub use iomap::{IomapConfig, IomapDma, IomapKind, IomapReplacement};
 pub use library::{embedded, Library, Source, DEFAULT_CONTROLLER, DEFAULT_MACHINE, ENV};

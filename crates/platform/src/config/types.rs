@@ -2,6 +2,7 @@
 
 use super::cache::{LevelConfig, Prefetcher, Traffic, CONFIDENCE, ENTRIES};
 use super::devices::{BlockConfig, ShareConfig, SlotConfig};
+use super::epoch::EpochConfig;
 use super::frequency::Frequency;
 use super::iomap::IomapConfig;
 use super::region::RegionConfig;
@@ -106,6 +107,9 @@ pub struct MachineConfig {
     /// The table that translates I/O addresses; by default there is none.
     #[serde(skip_serializing_if = "IomapConfig::is_default")]
     pub iomap: IomapConfig,
+    /// NVMM that is emulated by epochs; by default it is simulated.
+    #[serde(skip_serializing_if = "EpochConfig::is_default")]
+    pub epoch: EpochConfig,
     /// How long block devices take.
     pub block: BlockConfig,
     /// How long shares take.
@@ -374,6 +378,7 @@ impl Default for MachineConfig {
             board: BoardConfig::default(),
             devices: Vec::new(),
             iomap: IomapConfig::default(),
+            epoch: EpochConfig::default(),
             block: BlockConfig::default(),
             share: ShareConfig::default(),
         }

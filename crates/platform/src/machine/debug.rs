@@ -318,6 +318,9 @@ impl<W: World> World for Watched<'_, W> {
     fn marker(&mut self, hart: usize, cycle: u64, marker: Marker, value: u64) -> bool {
         self.inner.marker(hart, cycle, marker, value)
     }
+    fn hands_over(&mut self, hart: &Hart, later: u64) -> u64 {
+        self.inner.hands_over(hart, later)
+    }
 }
 
 impl<O: Observer> Machine<O> {

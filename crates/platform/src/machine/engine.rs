@@ -60,6 +60,9 @@ impl<O: Observer> Machine<O> {
         if skew.is_some() && self.world.behind.is_some() {
             return Err(MachineError::ParallelTracked);
         }
+        if skew.is_some() && self.world.epochs.is_some() {
+            return Err(MachineError::ParallelEpochs);
+        }
         self.parallel = skew.map(|s| s.max(1));
         self.was_parallel |= skew.is_some();
         self.host_threads = std::thread::available_parallelism().map_or(1, usize::from);

@@ -2,7 +2,7 @@
 //! and with pages that are shared until they are stored to.
 
 use super::{Machine, MachineError, MachineState};
-use crate::config::Machine as Description;
+use crate::config::{EpochConfig, Machine as Description};
 use crate::loader::Software;
 use nagori_hart::world::Observer;
 use nagori_hart::Hart;
@@ -17,6 +17,8 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub struct Checkpoint {
     description: Description,
+    /// That of the description, with what was measured.
+    epoch: EpochConfig,
     state: MachineState,
     memory: Kept,
     software: Option<Arc<Software>>,
@@ -31,6 +33,10 @@ impl<O: Observer> Machine<O> {
         }
         Ok(Checkpoint {
             description: self.description.clone(),
+            epoch: EpochConfig {
+                variant: self.description.config.epoch.variant,
+                ..self.config.epoch.clone()
+            },
             state: self.save_state(),
             memory: self.ram().keep()?,
             software: self.software.clone(),
@@ -42,7 +48,10 @@ impl Checkpoint {
     /// A machine that goes on from here, with the interpreter.
     pub fn fork<O: Observer>(&self, observer: O) -> Result<Machine<O>, MachineError> {
         let ram = GuestRam::from_kept(&self.memory)?;
-        let mut machine = Machine::with_ram(&self.description, ram, observer)?;
+        let mut description = self.description.clone();
+        description.config.epoch = self.epoch.clone();
+        let mut machine = Machine::with_ram(&description, ram, observer)?;
+        machine.description = self.description.clone();
         machine.load_state(self.state.clone())?;
         machine.set_software(self.software.clone());
         if O::ACCESSES && !machine.world.timed {

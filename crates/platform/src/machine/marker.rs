@@ -153,7 +153,7 @@ impl<O: Observer> Machine<O> {
             &self.world.memory,
             self.now(),
             &start.harts,
-            self.was_parallel,
+            (self.was_parallel, self.world.epochs.as_deref()),
         );
         r.memory = r.memory.since(&start.memory);
         for (now, start) in r.memories.iter_mut().zip(&start.memories) {
@@ -165,7 +165,12 @@ impl<O: Observer> Machine<O> {
     fn region_start(&self) -> Box<RegionStart> {
         let now = self.now();
         Box::new(RegionStart {
-            harts: Baseline::of(&self.harts, &self.world.coherence, now),
+            harts: Baseline::of(
+                &self.harts,
+                &self.world.coherence,
+                self.world.epochs.as_deref(),
+                now,
+            ),
             memory: self.world.memory.board.stats(nagori_memtime::Ps(now.0)),
             memories: self.world.memory.reports(nagori_memtime::Ps(now.0)),
         })

@@ -9,6 +9,7 @@ mod control;
 mod debug;
 mod due;
 mod engine;
+mod epochs;
 mod fork;
 mod marker;
 mod memory;
@@ -30,6 +31,7 @@ mod world;
 pub use compiled::{Compiled, Quiet};
 pub use debug::{DebugStop, Watch, WatchKind, Why, MAX_POINTS};
 pub use engine::{Engine, DEFAULT_SKEW};
+pub use epochs::{EpochError, EpochReport, HartEpochReport};
 pub use fork::Checkpoint;
 pub use marker::{Label, Regions};
 pub use memory::{BusCause, BusTransfer, BusWatch, RegionError, RegionReport};
@@ -108,6 +110,12 @@ pub enum MachineError {
     /// Parallel harts while the content of caches is tracked.
     #[error("harts cannot run at the same time while what caches hold is tracked: stores reach lines that others have taken a little late; set memory.track_persistence=false in the machine's description, or run without --parallel")]
     ParallelTracked,
+    /// Parallel harts while NVMM is emulated by epochs.
+    #[error("harts cannot run at the same time while NVMM is emulated by epochs: counters would show what other harts do at other times")]
+    ParallelEpochs,
+    /// Epochs whose values are out of range or cannot be measured.
+    #[error("epochs: {0}")]
+    Epochs(#[from] EpochError),
     /// A checkpoint where a debugger or a point has stopped the machine within a block.
     #[error(
         "no checkpoint can be taken here: the machine stopped between two instructions of a block"
@@ -243,7 +251,13 @@ impl<O: Observer> Machine<O> {
         ram: GuestRam,
         observer: O,
     ) -> Result<Self, MachineError> {
-        let config = resolved.config.clone();
+        let described = resolved;
+        let resolved = &epochs::completed(described)?;
+        let epochs = epochs::Epochs::new(&resolved.config)?;
+        let config = match &epochs {
+            Some(_) => resolved.config.with_nvmm_as_dram(),
+            None => resolved.config.clone(),
+        };
         let m = &config.memory;
         let ram = Arc::new(ram);
         let bus = crate::assembly::build(&config, ram.clone())?;
@@ -279,6 +293,7 @@ impl<O: Observer> Machine<O> {
             latest: Ps::ZERO,
             control: control::ControlState::default(),
             profile: None,
+            epochs: epochs.map(Box::new),
         };
         stats::count_by_privilege(&mut harts, &world.coherence, config.count_by_privilege);
         world.bus.record_deeds(O::DEVICES);
@@ -297,7 +312,7 @@ impl<O: Observer> Machine<O> {
             engine: Engine::Interpreter,
             together: Vec::new(),
             config,
-            description: resolved.clone(),
+            description: described.clone(),
             started,
             marks: Vec::new(),
             warm_at: None,
@@ -386,6 +401,7 @@ impl<O: Observer> Machine<O> {
         for h in &mut self.harts {
             h.set_timed(timed);
         }
+        self.begin_epochs();
         self.window = Window::default();
         self.world.nobody_waits();
         self.world.coherence.clear_caches();
@@ -552,6 +568,7 @@ impl<O: Observer> Machine<O> {
             h.reset(0);
             h.cycle = latest;
         }
+        self.begin_epochs();
         self.world.nobody_waits();
         let (base, len) = (self.world.ram_base, self.world.ram.len());
         let c = &mut self.world.coherence;
@@ -569,7 +586,7 @@ impl<O: Observer> Machine<O> {
             &self.world.memory,
             self.now(),
             &self.started,
-            self.was_parallel,
+            (self.was_parallel, self.world.epochs.as_deref()),
         )
     }
 
@@ -581,7 +598,12 @@ impl<O: Observer> Machine<O> {
     /// Statistics start anew.
     pub fn reset_stats(&mut self) {
         let now = self.now();
-        self.started = stats::Baseline::of(&self.harts, &self.world.coherence, now);
+        self.started = stats::Baseline::of(
+            &self.harts,
+            &self.world.coherence,
+            self.world.epochs.as_deref(),
+            now,
+        );
         // Time only moves forward, so the controller accepts it.
         let _ = self.world.memory.reset_stats(nagori_memtime::Ps(now.0));
         self.world.control.baselines = self.started.views();

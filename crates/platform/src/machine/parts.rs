@@ -166,6 +166,7 @@ pub fn hart_config(r: &Resolved) -> Result<HartConfig, MachineError> {
             IomapKind::None => 0,
             _ => c.iomap.hit_cycles,
         },
+        hands_over: c.epoch.variant.is_some() && c.epoch.hand_over,
         l1d: cache(&c.l1d),
         l1i: cache(&c.l1i),
         dtlb: tlb(&c.dtlb),

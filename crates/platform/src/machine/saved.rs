@@ -1,6 +1,7 @@
 //! The state of a machine, except the contents of its memory, as data.
 
 use super::control::ControlState;
+use super::epochs::{began, HartEpochs};
 use super::marker::Markers;
 use super::memory::SavedMemory;
 use super::power::{Behind, PowerCut};
@@ -62,6 +63,9 @@ pub struct MachineState {
     parallel: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     power_cuts: Vec<PowerCut>,
+    /// Epochs, by hart, if they emulate NVMM.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    epochs: Vec<HartEpochs>,
 }
 
 impl MachineState {
@@ -157,6 +161,7 @@ impl<O: Observer> Machine<O> {
             latest: _,
             control,
             profile: _,
+            epochs,
         } = &**world;
         MachineState {
             timed: *timed,
@@ -178,6 +183,7 @@ impl<O: Observer> Machine<O> {
             window: window.clone(),
             parallel: *was_parallel,
             power_cuts: power_cuts.clone(),
+            epochs: epochs.as_ref().map(|e| e.save()).unwrap_or_default(),
         }
     }
 
@@ -269,6 +275,13 @@ impl<O: Observer> Machine<O> {
         asked.sort_unstable();
         let same = asked.into_iter().eq(self.world.coherence.asked_ahead());
         fail(!same, "prefetches that memory has been asked for")?;
+        fail(!began(s.started.epochs(), &s.epochs), "epochs")?;
+        let w = &mut *self.world;
+        let fits = match &mut w.epochs {
+            Some(e) => e.load(s.epochs, &harts, &w.coherence),
+            None => s.epochs.is_empty(),
+        };
+        fail(!fits, "epochs")?;
         self.world.bus.load(&s.bus)?;
         self.harts = harts;
         self.code = codes;

@@ -1,5 +1,6 @@
 //! The statistics of a run: counters of harts and memory, as plain values.
 
+use super::epochs::{EpochReport, Epochs, Sums};
 use super::memory::{Memory, RegionReport};
 use super::world::HartView;
 use crate::clock::Ps;
@@ -33,6 +34,9 @@ pub(crate) struct Baseline {
     /// Buffers of stores, by hart.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     stores: Vec<StoreStats>,
+    /// Epochs, by hart, if they emulate NVMM.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    epochs: Vec<Sums>,
 }
 
 fn is_absent(first: &[Option<FirstStats>; 2]) -> bool {
@@ -49,10 +53,11 @@ impl Baseline {
             counts: Vec::new(),
             by_privilege: Vec::new(),
             stores: Vec::new(),
+            epochs: Vec::new(),
         }
     }
 
-    pub fn of(harts: &[Hart], caches: &Coherence, at: Ps) -> Self {
+    pub fn of(harts: &[Hart], caches: &Coherence, epochs: Option<&Epochs>, at: Ps) -> Self {
         let view = |h: &Hart| HartView {
             cycle: h.cycle,
             instret: h.instret,
@@ -69,7 +74,12 @@ impl Baseline {
                 .filter_map(|h| h.by_privilege(caches))
                 .collect(),
             stores: caches.store_stats(),
+            epochs: epochs.map(Epochs::sums).unwrap_or_default(),
         }
+    }
+
+    pub fn epochs(&self) -> &[Sums] {
+        &self.epochs
     }
 
     pub fn views(&self) -> Vec<HartView> {
@@ -214,6 +224,9 @@ pub struct Report {
     /// Regions with a memory of their own, by address.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memories: Vec<RegionReport>,
+    /// Epochs, if they emulate NVMM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epochs: Option<EpochReport>,
 }
 
 impl Report {
@@ -248,6 +261,9 @@ impl Report {
         for (a, b) in self.memories.iter_mut().zip(&later.memories) {
             a.stats = a.stats.plus(&b.stats);
         }
+        if let (Some(a), Some(b)) = (&mut self.epochs, &later.epochs) {
+            a.add(b);
+        }
         self
     }
 }
@@ -259,7 +275,7 @@ pub(crate) fn report(
     memory: &Memory,
     now: Ps,
     from: &Baseline,
-    parallel: bool,
+    (parallel, epochs): (bool, Option<&Epochs>),
 ) -> Report {
     let levels = config.levels();
     let counts: Vec<HartCounts> = harts
@@ -332,5 +348,6 @@ pub(crate) fn report(
         stores: stores.collect(),
         memory: memory.board.stats(nagori_memtime::Ps(now.0)),
         memories: memory.reports(nagori_memtime::Ps(now.0)),
+        epochs: epochs.map(|e| e.report(&from.epochs)),
     }
 }

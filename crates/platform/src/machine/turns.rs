@@ -133,7 +133,7 @@ impl<O: Observer> Machine<O> {
         let end = self.point_cycle();
         let event = left.event.min(end.unwrap_or(u64::MAX)).min(self.horizon);
         let turn = match self.world.timed {
-            true => self.timed_turn(event, roster),
+            true => self.turn_in_epoch(event, roster),
             false => self.functional_turn(event, roster),
         };
         let mut turn = match turn {
@@ -176,6 +176,42 @@ impl<O: Observer> Machine<O> {
             end: limit,
             bus_limit: limit,
         })
+    }
+
+    /// As [`Machine::timed_turn`], but no turn goes beyond the end of its hart's epoch.
+    #[inline(always)]
+    fn turn_in_epoch(&mut self, event: u64, roster: &mut Roster) -> Result<HartTurn, Turn> {
+        let turn = self.timed_turn(event, roster);
+        match self.world.epochs {
+            None => turn,
+            Some(_) => self.before_end(turn, event, roster),
+        }
+    }
+
+    /// Ends the epochs that are over, and limits the turn that is given then.
+    fn before_end(
+        &mut self,
+        mut turn: Result<HartTurn, Turn>,
+        event: u64,
+        roster: &mut Roster,
+    ) -> Result<HartTurn, Turn> {
+        let mut ending = None;
+        loop {
+            let t = turn?;
+            if !self.end_epoch(t.hart, &mut ending) {
+                let end = match &self.world.epochs {
+                    Some(e) => e.end_of(t.hart).max(t.from + 1),
+                    None => t.end,
+                };
+                return Ok(HartTurn {
+                    limit: t.limit.min(end),
+                    end: t.end.min(end),
+                    ..t
+                });
+            }
+            roster.look_at(t.hart, &self.harts[t.hart]);
+            turn = self.timed_turn(event, roster);
+        }
     }
 
     /// With the timing model: see the description of this module.

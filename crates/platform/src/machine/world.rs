@@ -1,5 +1,6 @@
 //! The machine as its harts see it.
 
+use super::epochs::Epochs;
 use super::memory::{BusCause, Memory};
 use crate::bus::{Bus, BusRead, BusWrite};
 use crate::clock::{Clock, Ps};
@@ -11,7 +12,7 @@ use nagori_hart::world::{
     self, AccessKind, BusFault, DevicePlace, Event, LineContent, LineKind, LineRequest, Marker,
     MemPort, Observer, Requester, Stall, Transfer, World,
 };
-use nagori_hart::HartStats;
+use nagori_hart::{Hart, HartStats};
 use nagori_iomap::Access;
 use nagori_memtime::Kind;
 use nagori_ram::GuestRam;
@@ -87,6 +88,8 @@ pub(crate) struct Surroundings<O> {
     pub control: super::control::ControlState,
     /// The profiler.
     pub profile: Option<Box<dyn Attribution>>,
+    /// Epochs, if they emulate NVMM.
+    pub epochs: Option<Box<Epochs>>,
 }
 
 impl<O> Surroundings<O> {
@@ -641,5 +644,11 @@ impl<O: Observer> World for Surroundings<O> {
             self.actions.push(Action::Marker(hart, marker, value));
         }
         self.markers
+    }
+    fn hands_over(&mut self, hart: &Hart, later: u64) -> u64 {
+        match &mut self.epochs {
+            Some(e) => e.hands_over(hart, later, &self.coherence),
+            None => 0,
+        }
     }
 }

@@ -7,6 +7,7 @@ mod counters;
 mod debug;
 mod dma;
 mod engines;
+mod epochs;
 mod first;
 mod hostile;
 mod images;

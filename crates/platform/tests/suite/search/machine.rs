@@ -63,6 +63,9 @@ fn draw(rng: &mut Rng) -> Vec<String> {
         }
     }
     memory(rng, &mut all);
+    if rng.one_in(6) {
+        epochs(rng, &mut all);
+    }
     if rng.one_in(3) {
         let clock = rng.pick(&["100 MHz", "1 GHz", "200/3 MHz", "3200 MHz"]);
         all.push(format!("clock_hz=\"{clock}\""));
@@ -206,6 +209,29 @@ fn hints(rng: &mut Rng, levels: &[(String, bool)], all: &mut Vec<String>) {
         if rng.one_in(3) {
             all.push(format!("nontemporal.partial_{part}=\"read-modify-write\""));
         }
+    }
+}
+
+/// NVMM, or all memory, is emulated.
+fn epochs(rng: &mut Rng, all: &mut Vec<String>) {
+    let formulas = ["koshiba", "mesmeric", "quartz", "misses"];
+    all.push(format!("epoch.variant={}", rng.pick(&formulas)));
+    all.push(format!(
+        "epoch.memory={}",
+        rng.pick(&["all", "all", "nvmm"])
+    ));
+    all.push("epoch.length=\"10 us\"".into());
+    for time in ["dram", "read", "write"] {
+        all.push(format!("epoch.{time}=\"{} ns\"", 50 + rng.below(3000)));
+    }
+    all.push(format!("epoch.weight=\"{}\"", 1 + rng.below(9)));
+    if rng.one_in(3) {
+        all.push("epoch.shortest=\"2 us\"".into());
+    }
+    if rng.one_in(4) {
+        all.push(format!("epoch.faults.turns={}", 1 + rng.below(3)));
+        all.push(format!("epoch.faults.prefetches={}", rng.one_in(2)));
+        all.push(format!("epoch.faults.reading=\"{} ns\"", rng.below(3000)));
     }
 }
 

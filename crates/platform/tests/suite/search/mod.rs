@@ -5,7 +5,7 @@
 //! difference is shown with its seed and the smallest case that was found to have it.
 
 mod builds;
-mod compare;
+pub mod compare;
 mod layout;
 mod machine;
 mod program;
