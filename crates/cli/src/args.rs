@@ -4,6 +4,7 @@ use crate::numbers::{count, seed};
 use crate::output::file::{self, Staged};
 use anyhow::{bail, Context};
 use clap::{Args, ValueEnum};
+use nagori_epoch::Variant as Formulas;
 use nagori_image::Options;
 use nagori_memtime::Method;
 use nagori_platform::config::{BlockConfig, Machine as Description, DISK_LATENCIES};
@@ -111,9 +112,10 @@ pub struct InspectArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Run")]
 pub struct RunArgs {
-    /// Delay method of NVMM at the start: dram, coarse, fine or extended. The guest can switch.
-    #[arg(long, value_name = "METHOD", value_parser = method)]
-    pub method: Option<Method>,
+    /// Delay method of NVMM at the start: dram, coarse, fine or extended, between which the guest can switch; or
+    /// epoch, epoch:quartz, ... (docs/epoch.md).
+    #[arg(long, value_name = "METHOD", value_parser = TimingMethod::parse)]
+    pub method: Option<TimingMethod>,
     /// Without the timing model: every instruction takes the same time. The guest can switch.
     #[arg(long, conflicts_with = "timed")]
     pub functional: bool,
@@ -184,7 +186,7 @@ pub struct RunArgs {
 impl RunArgs {
     /// What the options change in the machine's description.
     pub fn settings(&self) -> Vec<String> {
-        let method = self.method.map(|m| format!("method={}", m.name()));
+        let method = self.method.map(TimingMethod::setting);
         let deaf = self.no_markers.then(|| "markers=false".to_string());
         method.into_iter().chain(deaf).collect()
     }
@@ -493,6 +495,59 @@ pub fn method(text: &str) -> Result<Method, String> {
         .ok_or_else(|| format!("expected one of {}", known()))
 }
 
+/// How NVMM comes to be slow: its requests are delayed by a method, or counters are read and harts are delayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimingMethod {
+    /// A delay method.
+    Delay(Method),
+    /// Epochs with these formulas.
+    Epoch(Formulas),
+}
+
+impl TimingMethod {
+    /// Reads a name.
+    pub fn parse(text: &str) -> Result<TimingMethod, String> {
+        let Some(rest) = text.strip_prefix("epoch") else {
+            let known = |e: String| format!("{e}, epoch, or epoch:FORMULAS");
+            return method(text).map(TimingMethod::Delay).map_err(known);
+        };
+        let formulas = match rest.strip_prefix(':') {
+            None if rest.is_empty() => Some(Formulas::default()),
+            None => None,
+            Some(name) => Formulas::ALL.iter().find(|f| f.0 == name).map(|f| f.1),
+        };
+        formulas.map(TimingMethod::Epoch).ok_or_else(|| {
+            let known: Vec<&str> = Formulas::ALL.iter().map(|f| f.0).collect();
+            format!("expected epoch, or epoch: and one of {}", known.join(", "))
+        })
+    }
+
+    /// The delay method, if it is one.
+    pub fn delay(self) -> Option<Method> {
+        match self {
+            TimingMethod::Delay(m) => Some(m),
+            TimingMethod::Epoch(_) => None,
+        }
+    }
+
+    /// The setting of a machine that starts with it.
+    pub fn setting(self) -> String {
+        match self {
+            TimingMethod::Delay(m) => format!("method={}", m.name()),
+            TimingMethod::Epoch(f) => format!("epoch.variant={}", f.name()),
+        }
+    }
+}
+
+impl std::fmt::Display for TimingMethod {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            TimingMethod::Delay(m) => f.pad(m.name()),
+            TimingMethod::Epoch(v) => f.pad(&format!("epoch:{}", v.name())),
+        }
+    }
+}
+
 /// Examples, and the exit codes behind them.
 pub fn concat_examples(examples: &str) -> String {
     format!("{examples}\n\n{EXIT_CODES}")
@@ -501,6 +556,20 @@ pub fn concat_examples(examples: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn methods_are_delays_or_epochs() {
+        let parse = TimingMethod::parse;
+        assert_eq!(parse("fine"), Ok(TimingMethod::Delay(Method::Fine)));
+        assert_eq!(parse("epoch").unwrap().to_string(), "epoch:koshiba");
+        assert_eq!(
+            parse("epoch:quartz").unwrap().setting(),
+            "epoch.variant=quartz"
+        );
+        for wrong in ["epoch:", "epochs", "epoch:qartz", "finer"] {
+            assert!(parse(wrong).unwrap_err().contains("epoch"), "{wrong}");
+        }
+    }
 
     #[test]
     fn contents_of_dram_are_read_or_refused() {

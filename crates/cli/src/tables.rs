@@ -5,7 +5,7 @@ use nagori_hart::world::Observer;
 use nagori_memtime::stats::{Counters, Histogram, Region};
 use nagori_memtime::Ps;
 use nagori_platform::devices::virtio::Traffic;
-use nagori_platform::machine::{HartReport, Label, Machine, RegionReport, Report};
+use nagori_platform::machine::{HartEpochReport, HartReport, Label, Machine, RegionReport, Report};
 pub use nagori_session::words::{counted, duration, grouped};
 use serde_json::{json, Value};
 use std::fmt::Write;
@@ -147,6 +147,38 @@ fn stores(r: &Report) -> Option<String> {
         row(&mut t, [name.replace('_', " "), grouped(n)]);
     }
     Some(text(&t))
+}
+
+/// What epochs have added, by hart, where they emulate NVMM.
+pub fn epochs(r: &Report) -> Option<String> {
+    let e = r.epochs.as_ref()?;
+    let ns = |ps: u64| format!("{:.1} ns", ps as f64 / 1000.0);
+    let mut out = format!(
+        "epochs: a miss is waited for {} on DRAM ({} times a hit in the last-level cache), {} on {}, {} with a write-back\n",
+        ns(e.dram_ps), e.weight, ns(e.read_ps), e.of, ns(e.write_ps)
+    );
+    let head = e.harts.iter().enumerate();
+    let head = head.map(|(n, _)| format!("hart {n}"));
+    let mut t = table(std::iter::once("epochs".to_string()).chain(head));
+    type Figure = fn(&HartEpochReport) -> String;
+    let rows: [(&str, Figure); 7] = [
+        ("of full length", |h| grouped(h.by_time)),
+        ("ended before work was seen", |h| grouped(h.by_hand_over)),
+        ("delay asked for", |h| {
+            let sign = if h.asked_ps < 0 { "-" } else { "" };
+            format!("{sign}{}", duration(h.asked_ps.unsigned_abs()))
+        }),
+        ("cycles injected", |h| grouped(h.injected_cycles)),
+        ("cycles of reading counters", |h| grouped(h.reading_cycles)),
+        ("contradictions of counters", |h| grouped(h.contradictions)),
+        ("write-backs not charged", |h| grouped(h.excess_writebacks)),
+    ];
+    for (name, value) in rows {
+        let cells = e.harts.iter().map(value);
+        row(&mut t, std::iter::once(name.to_string()).chain(cells));
+    }
+    out.push_str(&text(&t));
+    Some(out)
 }
 
 type HartRow = (&'static str, fn(&HartReport) -> String);
@@ -337,7 +369,7 @@ fn one(r: &Report) -> String {
         out.push_str(&caches(r));
         out.push('\n');
     }
-    for table in [requests(r), stores(r)].into_iter().flatten() {
+    for table in [requests(r), stores(r), epochs(r)].into_iter().flatten() {
         out.push_str(&table);
         out.push('\n');
     }
@@ -373,6 +405,9 @@ pub fn own_memory(r: &Report) -> Option<&str> {
 
 /// What is behind NVMM: a memory of its own, or the machine's controller with a method.
 pub fn nvmm(r: &Report) -> String {
+    if let Some(e) = &r.epochs {
+        return format!("NVMM {} by epochs ({})", e.of, e.variant.name());
+    }
     match own_memory(r) {
         Some(name) => format!("NVMM {name}"),
         None => format!("method {}", r.memory.method),

@@ -78,6 +78,43 @@ fn what_has_made_no_difference_is_not_compared() {
     }
 }
 
+/// Each kind of epochs is a machine of its own, on which NVMM costs what DRAM costs.
+#[test]
+fn epochs_are_rows_beside_the_memory_that_they_emulate() {
+    let Some(p) = Place::new() else { return };
+    let methods = ["--methods", "dram,extended,epoch,epoch:quartz"];
+    let options = [&methods[..], &["--placement", "nvmm", "--json", "c"]].concat();
+    let told = contains("epoch:koshiba").and(contains("epoch:quartz"));
+    p.compare(&options, &["touch", "4"])
+        .assert()
+        .code(0)
+        .stderr(told);
+    let c = json(&p.path("c"));
+    let times: Vec<f64> = { c["methods"].as_array().unwrap().iter() }
+        .map(|r| r["run_time"]["mean"].as_f64().unwrap())
+        .collect();
+    assert!(times[1..].iter().all(|t| *t > 1.2), "{times:?}");
+    let e = &c["runs"][2]["statistics"]["epochs"];
+    assert_eq!(e["of"], "extended");
+    let cycles = |h: &Value| h["injected_cycles"].as_u64().unwrap();
+    let injected: u64 = e["harts"].as_array().unwrap().iter().map(cycles).sum();
+    assert!(injected > 100_000, "{e}");
+    // What is emulated is said where a run is alone, too.
+    let options = [
+        "run",
+        "--stdin",
+        "none",
+        "--method",
+        "epoch:quartz",
+        "--placement",
+        "nvmm",
+    ];
+    p.nagori(&options, &["touch", "1"])
+        .assert()
+        .code(0)
+        .stderr(contains("NVMM extended by epochs (quartz)").and(contains("cycles injected")));
+}
+
 #[test]
 fn runs_say_what_has_made_no_difference() {
     let Some(p) = Place::new() else { return };

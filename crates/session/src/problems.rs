@@ -127,6 +127,8 @@ pub enum Nvmm {
     Delayed(Method),
     /// A memory of its own, by its name.
     Memory(String),
+    /// What epochs with these formulas emulated.
+    Emulated(&'static str),
 }
 
 impl fmt::Display for Nvmm {
@@ -136,6 +138,7 @@ impl fmt::Display for Nvmm {
             Nvmm::Delayed(Method::Dram) => f.write_str("NVMM was as fast as DRAM"),
             Nvmm::Delayed(method) => write!(f, "NVMM had the delays of {method}"),
             Nvmm::Memory(name) => write!(f, "NVMM was {name}"),
+            Nvmm::Emulated(formulas) => write!(f, "NVMM was emulated by epochs ({formulas})"),
         }
     }
 }
@@ -180,6 +183,9 @@ pub fn nvmm<O: Observer>(m: &Machine<O>, r: &Report) -> Nvmm {
     let unchanged = r.memory.changes.is_empty();
     match own_memory(r) {
         _ if lines == [0, 0] => Nvmm::Unused,
+        _ if r.epochs.is_some() => {
+            Nvmm::Emulated(r.epochs.as_ref().map_or("", |e| e.variant.name()))
+        }
         Some(name) => Nvmm::Memory(name.into()),
         None if unchanged && !delays(method, &m.config().memory.controller.delays, lines) => {
             Nvmm::Delayed(Method::Dram)
@@ -215,6 +221,7 @@ pub fn of_nvmm<O: Observer>(m: &Machine<O>, r: &Report, asked: AskedOfNvmm) -> V
         all.push(new(NO_MEMORY, "nothing was read from memory or written to it in the time that is counted: the figures say nothing of memory".into()));
     }
     let subject = match (own, method) {
+        _ if r.epochs.is_some() => Some("emulation by epochs".into()),
         (Some(name), _) => Some(format!("the memory {name}")),
         (None, Method::Dram) => None,
         (None, method) => Some(format!("method {method}")),

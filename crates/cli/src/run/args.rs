@@ -2,10 +2,10 @@
 
 use crate::args::{
     CacheArgs, DeviceArgs, EngineKind, InspectArgs, MachineArgs, ModulesArgs, NvmmArgs, PowerArgs,
+    TimingMethod,
 };
 use crate::numbers::{count, seconds, seed};
 use clap::Args;
-use nagori_memtime::Method;
 use nagori_session::rtc::Rtc;
 use nagori_session::Placement;
 use std::path::PathBuf;
@@ -120,12 +120,12 @@ pub struct CompareArgs {
 /// What `run` and `compare` share.
 #[derive(Debug, Args)]
 pub struct CommonArgs {
-    /// Delay methods of NVMM: dram, coarse, fine, extended. `run` takes one [default: the machine's]; `compare`
-    /// several, separated by commas, and compares the others with the first [default: all, unless there is
-    /// --memory-model].
+    /// Delay methods of NVMM: dram, coarse, fine, extended; or epoch, epoch:quartz, ..., which emulate NVMM by
+    /// counters (docs/epoch.md). `run` takes one [default: the machine's]; `compare` several, separated by commas,
+    /// and compares the others with the first [default: all delay methods, unless there is --memory-model].
     #[arg(long = "method", visible_alias = "methods", value_name = "METHODS", value_delimiter = ',',
-          value_parser = crate::args::method)]
-    pub methods: Vec<Method>,
+          value_parser = TimingMethod::parse)]
+    pub methods: Vec<TimingMethod>,
     /// Memories to use for NVMM: names or files as for `nagori mem` (ddr4, pcm, xpoint). `run` takes one;
     /// `compare` several, each of which is a row, after those of --methods.
     #[arg(long = "memory-model", value_name = "MEMORIES", value_delimiter = ',')]

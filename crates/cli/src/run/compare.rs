@@ -4,7 +4,7 @@ use super::args::CompareArgs;
 use super::report::{Figures, Result as RunResult};
 use super::streams::{Output, Stdout};
 use super::{json_file, picture, write_json, How, Interrupt, Prepared};
-use crate::args::{InspectArgs, PowerArgs};
+use crate::args::{InspectArgs, PowerArgs, TimingMethod};
 use crate::output::{Exit, Messages, MEANINGLESS, SUCCESS};
 use crate::plot::Picture;
 use crate::sample::Sample;
@@ -26,21 +26,29 @@ pub struct Run {
     pub result: RunResult,
 }
 
-/// A variant to compare: the machine's own controller under a method, or another memory for NVMM.
+/// A variant to compare: the machine's own NVMM by a method, or another memory for NVMM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Variant {
-    /// A delay method.
-    Method(Method),
+    /// A delay method, or epochs.
+    Method(TimingMethod),
     /// A memory of NVMM.
     Model(String),
 }
 
 impl Variant {
-    /// The method, if it is one.
-    pub fn method(&self) -> Option<Method> {
+    /// The delay method, if it is one.
+    pub fn delay(&self) -> Option<Method> {
         match self {
-            Variant::Method(m) => Some(*m),
+            Variant::Method(m) => m.delay(),
             Variant::Model(_) => None,
+        }
+    }
+
+    /// The setting of the machine that it needs, if that is not the one of all others.
+    fn setting(&self) -> Option<String> {
+        match self {
+            Variant::Method(m) => m.delay().is_none().then(|| m.setting()),
+            Variant::Model(name) => Some(super::behind_nvmm(name)),
         }
     }
 
@@ -56,7 +64,7 @@ impl Variant {
 impl std::fmt::Display for Variant {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Variant::Method(m) => f.pad(m.name()),
+            Variant::Method(m) => m.fmt(f),
             Variant::Model(name) => f.pad(name),
         }
     }
@@ -188,7 +196,7 @@ fn check(a: &CompareArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The program on each machine that the variants need: machines with another memory have a cached boot of their own.
+/// The program on each machine that the variants need, by its setting: each machine has a cached boot of its own.
 struct Machines<'a>(Vec<(Option<String>, Prepared<'a>)>);
 
 impl<'a> Machines<'a> {
@@ -199,18 +207,20 @@ impl<'a> Machines<'a> {
     ) -> anyhow::Result<Self> {
         let mut machines: Vec<(Option<String>, Prepared)> = Vec::new();
         for v in variants {
-            let model = v.model();
-            if machines.iter().any(|(m, _)| m.as_deref() == model) {
+            let setting = v.setting();
+            if machines.iter().any(|(s, _)| *s == setting) {
                 continue;
             }
-            let prepared = Prepared::with_memory(&a.common, (model, None), messages)?;
-            machines.push((model.map(str::to_owned), prepared));
+            let set = setting.as_slice();
+            let prepared = Prepared::new(&a.common, (set, None), messages);
+            machines.push((setting, prepared.with_context(|| v.to_string())?));
         }
         Ok(Machines(machines))
     }
 
     fn of(&self, v: &Variant) -> &Prepared<'a> {
-        let found = self.0.iter().find(|(m, _)| m.as_deref() == v.model());
+        let setting = v.setting();
+        let found = self.0.iter().find(|(s, _)| *s == setting);
         &found.expect("one for each variant").1
     }
 }
@@ -234,7 +244,7 @@ fn exit(rows: &[Row]) -> Exit {
 fn variants(a: &CompareArgs) -> Vec<Variant> {
     let methods = match (&a.common.methods, &a.common.memory_models) {
         (m, _) if !m.is_empty() => m.clone(),
-        (_, models) if models.is_empty() => Method::ALL.to_vec(),
+        (_, models) if models.is_empty() => Method::ALL.map(TimingMethod::Delay).to_vec(),
         _ => Vec::new(),
     };
     let mut all: Vec<Variant> = Vec::new();
@@ -300,7 +310,7 @@ fn run_all<'p, 'a: 'p>(
                 let result = prepared(variant).run(
                     &PowerArgs::default(),
                     How {
-                        method: variant.method(),
+                        method: variant.delay(),
                         seed,
                     },
                     (&InspectArgs::default(), None),
@@ -506,7 +516,7 @@ const COLUMNS: &[Cell] = &[
 
 /// The kind of the rows.
 fn heading(rows: &[Row]) -> &'static str {
-    let methods = rows.iter().filter(|r| r.variant.method().is_some()).count();
+    let methods = rows.iter().filter(|r| r.variant.model().is_none()).count();
     match methods {
         n if n == rows.len() => "method",
         0 => "memory",
@@ -611,7 +621,7 @@ fn as_json(program: &[String], seeds: &[Option<u64>], rows: &[Row]) -> Value {
         });
         match &r.variant {
             Variant::Method(m) => {
-                row["method"] = json!(m);
+                row["method"] = json!(m.to_string());
                 methods.push(row);
             }
             Variant::Model(m) => {

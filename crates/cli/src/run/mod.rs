@@ -42,15 +42,20 @@ pub fn command(a: &RunProgramArgs, messages: &Messages) -> anyhow::Result<Exit> 
     if let Some(path) = &a.inspect.profile {
         file::check(path).context("--profile")?;
     }
-    let memory = memory.map(String::as_str);
-    let prepared = Prepared::with_memory(c, (memory, a.nvmm.nvmm_image.clone()), messages)?;
+    let memory = memory.map(|name| behind_nvmm(name));
+    let epochs = method.filter(|m| m.delay().is_none());
+    let set: Vec<String> = memory
+        .into_iter()
+        .chain(epochs.map(|m| m.setting()))
+        .collect();
+    let prepared = Prepared::new(c, (&set, a.nvmm.nvmm_image.clone()), messages)?;
     // A debugger uses Ctrl-C for the program itself.
     let interrupt = match a.inspect.gdb {
         Some(_) => Interrupt::Ends,
         None => Interrupt::Passes,
     };
     let how = How {
-        method: method.copied(),
+        method: method.and_then(|m| m.delay()),
         seed: c.seed,
     };
     let bus = a.trace_bus.as_deref();
@@ -144,19 +149,6 @@ struct Prepared<'a> {
 }
 
 impl<'a> Prepared<'a> {
-    /// On a machine with this memory behind NVMM, or with its own.
-    fn with_memory(
-        a: &'a CommonArgs,
-        (memory, nvmm): (Option<&str>, Option<NvmmSpec>),
-        messages: &'a Messages,
-    ) -> anyhow::Result<Self> {
-        let Some(name) = memory else {
-            return Prepared::new(a, (&[], nvmm), messages);
-        };
-        let prepared = Prepared::new(a, (&[behind_nvmm(name)], nvmm), messages);
-        prepared.with_context(|| format!("--memory-model {name}"))
-    }
-
     /// Checks everything that can be wrong before a machine is made; `set` are further settings.
     fn new(
         a: &'a CommonArgs,

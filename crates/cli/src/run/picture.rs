@@ -2,6 +2,7 @@
 
 use super::compare::{in_vain, normalised, Row, Variant};
 use super::report::Figures;
+use crate::args::TimingMethod;
 use crate::plot::{self, colour, Format, FONT, INK};
 use crate::sample::Sample;
 use anyhow::Context;
@@ -14,6 +15,8 @@ const SIZE: (u32, u32) = (900, 560);
 const EDGES: [i32; 4] = [90, 860, 96, 490];
 /// Colour of a memory's bar.
 const MODEL: RGBColor = RGBColor(0, 158, 115);
+/// Colour of a bar of epochs.
+const EPOCH: RGBColor = RGBColor(204, 121, 167);
 /// Width of a bar, where 1 is the distance between bars.
 const BAR: f64 = 0.6;
 /// Strength of a bar's colour where the machine does not wait for memory.
@@ -121,7 +124,8 @@ where
         let half = step * BAR / 2.0;
         let (x0, x1) = ((middle - half) as i32, (middle + half) as i32);
         let ink = match &b.variant {
-            Variant::Method(m) => colour(*m),
+            Variant::Method(TimingMethod::Delay(m)) => colour(*m),
+            Variant::Method(TimingMethod::Epoch(_)) => EPOCH,
             Variant::Model(_) => MODEL,
         };
         let value = at(HPos::Center, VPos::Bottom);
@@ -164,7 +168,7 @@ mod tests {
     #[test]
     fn a_picture_has_a_bar_for_each_method() {
         let bar = |method, time, interval| Bar {
-            variant: Variant::Method(method),
+            variant: Variant::Method(TimingMethod::Delay(method)),
             time,
             interval,
             waiting: 0.5,

@@ -188,6 +188,10 @@ impl Result {
         }
         let mut out = text(&t);
         out.push('\n');
+        if let Some(epochs) = tables::epochs(r) {
+            out.push_str(&epochs);
+            out.push('\n');
+        }
         out.push_str(&tables::memory(r));
         if !r.memories.is_empty() {
             out.push('\n');

@@ -50,7 +50,7 @@ fn row(method: Method, mut runs: Vec<Run>) -> Row {
         run.result.nvmm = Nvmm::Delayed(method);
     }
     Row {
-        variant: Variant::Method(method),
+        variant: Variant::Method(TimingMethod::Delay(method)),
         runs,
     }
 }
