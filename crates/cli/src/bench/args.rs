@@ -1,6 +1,6 @@
 //! Arguments of `nagori bench`.
 
-use super::{fork, io, iomap, mem, off2f, speed, start, vcopy};
+use super::{epoch, fork, io, iomap, mem, off2f, speed, start, vcopy};
 use crate::args::{method, CacheArgs, MachineArgs};
 use crate::numbers::count;
 use clap::{Args, Subcommand};
@@ -35,6 +35,7 @@ pub enum BenchCommand {
     Fork(fork::ForkArgs),
     Mem(mem::MemArgs),
     Off2f(off2f::Off2fArgs),
+    Epoch(epoch::EpochArgs),
     Vcopy(vcopy::VcopyArgs),
     Iomap(iomap::IomapArgs),
 }

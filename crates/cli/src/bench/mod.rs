@@ -4,6 +4,7 @@ pub mod args;
 mod channels;
 mod child;
 mod draw;
+pub mod epoch;
 pub mod fork;
 pub mod io;
 pub mod iomap;
@@ -58,6 +59,7 @@ pub fn command(command: &BenchCommand, messages: &Messages) -> anyhow::Result<Ex
         BenchCommand::Mem(a) => mem::command(a, messages),
         BenchCommand::Off2f(a) => off2f::command(a, messages),
         BenchCommand::Iomap(a) => iomap::command(a, messages),
+        BenchCommand::Epoch(a) => epoch::command(a, messages),
         BenchCommand::Vcopy(a) => vcopy::command(a, messages),
     })
 }

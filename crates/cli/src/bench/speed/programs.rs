@@ -157,6 +157,12 @@ impl Work {
         Ok(Work(dir))
     }
 
+    /// Adds a source.
+    pub fn add(&self, name: &str, text: &str) -> anyhow::Result<()> {
+        let path = self.0.path().join(name);
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    }
+
     /// Compiles a program for a length in percent, with its data at an address; returns the ELF's
     /// path.
     pub fn compile(&self, p: &Program, scale: u32, data: Option<u64>) -> anyhow::Result<PathBuf> {
