@@ -12,7 +12,7 @@
 //! - [`qmp`]: threads that are virtual CPUs of a QEMU.
 //! - [`calibrate`]: the latencies of this host.
 //!
-//! docs/epoch.md describes use and limits.
+//! docs/native.md describes use and limits.
 #![forbid(unsafe_code)]
 
 pub mod calibrate;

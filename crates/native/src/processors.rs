@@ -179,7 +179,7 @@ mod tests {
             assert!(!p.source.is_empty());
             assert!(
                 !p.verified,
-                "{}: say in docs/epoch.md who verified it, and how",
+                "{}: say in docs/native.md who verified it, and how",
                 p.name
             );
             let mut counts = nagori_epoch::Counts::default();
