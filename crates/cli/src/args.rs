@@ -507,19 +507,17 @@ pub enum TimingMethod {
 impl TimingMethod {
     /// Reads a name.
     pub fn parse(text: &str) -> Result<TimingMethod, String> {
-        let Some(rest) = text.strip_prefix("epoch") else {
-            let known = |e: String| format!("{e}, epoch, or epoch:FORMULAS");
-            return method(text).map(TimingMethod::Delay).map_err(known);
-        };
-        let formulas = match rest.strip_prefix(':') {
-            None if rest.is_empty() => Some(Formulas::default()),
-            None => None,
-            Some(name) => Formulas::ALL.iter().find(|f| f.0 == name).map(|f| f.1),
-        };
-        formulas.map(TimingMethod::Epoch).ok_or_else(|| {
-            let known: Vec<&str> = Formulas::ALL.iter().map(|f| f.0).collect();
-            format!("expected epoch, or epoch: and one of {}", known.join(", "))
-        })
+        match text.split_once(':') {
+            Some(("epoch", name)) => match name.parse() {
+                Ok(formulas) => Ok(TimingMethod::Epoch(formulas)),
+                Err(e) => Err(format!("epoch: {e}")),
+            },
+            None if text == "epoch" => Ok(TimingMethod::Epoch(Formulas::default())),
+            _ => match method(text) {
+                Ok(m) => Ok(TimingMethod::Delay(m)),
+                Err(e) => Err(format!("{e}, epoch, or epoch:FORMULAS")),
+            },
+        }
     }
 
     /// The delay method, if it is one.

@@ -87,7 +87,7 @@ pub struct NativeArgs {
     #[arg(long, value_name = "FILE", help_heading = "Memory")]
     method: Option<PathBuf>,
     /// The formulas: koshiba, mesmeric, quartz, misses, misses-writebacks.
-    #[arg(long, value_name = "NAME", value_parser = variant, help_heading = "Memory")]
+    #[arg(long, value_name = "NAME", help_heading = "Memory")]
     variant: Option<Variant>,
     /// Spread write-backs evenly over misses, even if the source knows whose they are.
     #[arg(long, help_heading = "Memory")]
@@ -151,14 +151,6 @@ enum StopArg {
     Thread,
     /// The whole process, by SIGSTOP; for processes of one thread.
     Process,
-}
-
-fn variant(name: &str) -> Result<Variant, String> {
-    let found = Variant::ALL.iter().find(|v| v.0 == name);
-    let names = || Variant::ALL.map(|v| v.0).join(", ");
-    found
-        .map(|v| v.1)
-        .ok_or_else(|| format!("expected one of {}", names()))
 }
 
 /// Runs the command.

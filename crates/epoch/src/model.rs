@@ -108,6 +108,17 @@ impl Variant {
     }
 }
 
+impl FromStr for Variant {
+    type Err = String;
+    fn from_str(name: &str) -> Result<Variant, String> {
+        let found = Self::ALL.iter().find(|v| v.0 == name);
+        found.map(|v| v.1).ok_or_else(|| {
+            let names = Self::ALL.map(|v| v.0).join(", ");
+            format!("expected one of {names}")
+        })
+    }
+}
+
 /// Which misses had to write back a modified line first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
