@@ -162,16 +162,24 @@ pub fn epochs(r: &Report) -> Option<String> {
     let mut t = table(std::iter::once("epochs".to_string()).chain(head));
     type Figure = fn(&HartEpochReport) -> String;
     let rows: [(&str, Figure); 7] = [
-        ("of full length", |h| grouped(h.by_time)),
-        ("ended before work was seen", |h| grouped(h.by_hand_over)),
+        ("of full length", |h| grouped(h.counts.by_time)),
+        ("ended before work was seen", |h| {
+            grouped(h.counts.by_hand_over)
+        }),
         ("delay asked for", |h| {
             let sign = if h.asked_ps < 0 { "-" } else { "" };
             format!("{sign}{}", duration(h.asked_ps.unsigned_abs()))
         }),
-        ("cycles injected", |h| grouped(h.injected_cycles)),
-        ("cycles of reading counters", |h| grouped(h.reading_cycles)),
-        ("contradictions of counters", |h| grouped(h.contradictions)),
-        ("write-backs not charged", |h| grouped(h.excess_writebacks)),
+        ("cycles injected", |h| grouped(h.counts.injected_cycles)),
+        ("cycles of reading counters", |h| {
+            grouped(h.counts.reading_cycles)
+        }),
+        ("contradictions of counters", |h| {
+            grouped(h.counts.contradictions)
+        }),
+        ("write-backs not charged", |h| {
+            grouped(h.counts.excess_writebacks)
+        }),
     ];
     for (name, value) in rows {
         let cells = e.harts.iter().map(value);

@@ -31,7 +31,7 @@ mod world;
 pub use compiled::{Compiled, Quiet};
 pub use debug::{DebugStop, Watch, WatchKind, Why, MAX_POINTS};
 pub use engine::{Engine, DEFAULT_SKEW};
-pub use epochs::{EpochError, EpochReport, HartEpochReport};
+pub use epochs::{EpochCounts, EpochError, EpochReport, HartEpochReport};
 pub use fork::Checkpoint;
 pub use marker::{Label, Regions};
 pub use memory::{BusCause, BusTransfer, BusWatch, RegionError, RegionReport};

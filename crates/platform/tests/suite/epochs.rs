@@ -70,7 +70,10 @@ fn a_chase_takes_as_long_as_on_the_memory_itself() {
             let error = r.cycles as f64 / truth - 1.0;
             assert!(error.abs() < 0.03, "{own:?} {formulas}: {error:+.3}");
             let e = epochs(&r);
-            assert!(e.harts[0].by_time > 10 && e.read_ps > e.dram_ps, "{e:?}");
+            assert!(
+                e.harts[0].counts.by_time > 10 && e.read_ps > e.dram_ps,
+                "{e:?}"
+            );
         }
     }
 }
@@ -93,9 +96,13 @@ fn what_is_asked_for_is_injected_to_the_cycle_and_nothing_else() {
             let r = walked(&with(&[&set[..], &[length]].concat()), work, 100_000);
             let e = &epochs(&r).harts[0];
             let asked = e.asked_ps as u64 / 20_000;
-            assert!(e.injected_cycles.abs_diff(asked) <= 1, "{e:?}");
-            assert_eq!(r.cycles, plain.cycles + e.injected_cycles, "{length}");
-            assert!(e.injected_cycles > plain.cycles / 3);
+            assert!(e.counts.injected_cycles.abs_diff(asked) <= 1, "{e:?}");
+            assert_eq!(
+                r.cycles,
+                plain.cycles + e.counts.injected_cycles,
+                "{length}"
+            );
+            assert!(e.counts.injected_cycles > plain.cycles / 3);
         }
     }
 }
@@ -153,7 +160,7 @@ fn faults_of_counters_show() {
         (r.cycles, epochs(&r).harts[0])
     };
     let (plain, e) = run("epoch.faults.turns=1");
-    assert_eq!(e.reading_cycles, 0);
+    assert_eq!(e.counts.reading_cycles, 0);
     let (more, _) = run("epoch.faults.speculation=200");
     assert!(more > plain * 21 / 20, "{plain} {more}");
     // A chase is the same all the time, but for its first epochs.
@@ -165,7 +172,7 @@ fn faults_of_counters_show() {
     // What reading takes is taken off the delay, where that is longer.
     let (read, e) = run("epoch.faults.reading=\"2 us\"");
     assert!(
-        e.reading_cycles > 0 && read.abs_diff(plain) < 200,
+        e.counts.reading_cycles > 0 && read.abs_diff(plain) < 200,
         "{plain} {read} {e:?}"
     );
 }
@@ -212,7 +219,11 @@ fn engines_slices_and_copies_make_no_difference() {
             panic!("{name} does not come to its end");
         };
         let e = epochs(&w.outcome.report);
-        let ends: u64 = e.harts.iter().map(|h| h.by_time + h.by_hand_over).sum();
+        let ends: u64 = e
+            .harts
+            .iter()
+            .map(|h| h.counts.by_time + h.counts.by_hand_over)
+            .sum();
         assert!(ends > 100, "{name}: {e:?}");
         for way in &WAYS {
             if let Some(found) = subject.compare(&first, way) {

@@ -62,7 +62,7 @@ impl Row {
         let sum = |f: fn(&nagori_platform::machine::HartEpochReport) -> u64| -> u64 {
             e.harts.iter().map(f).sum()
         };
-        let handed = sum(|h| h.by_hand_over);
+        let handed = sum(|h| h.counts.by_hand_over);
         Ok(Row {
             machine: s.machine.to_owned(),
             memory: s.memory.name().to_owned(),
@@ -77,8 +77,8 @@ impl Row {
             lines_at_a_time: at_a_time(&dram.report, e.dram_ps),
             act_per_req: nvmm.act_per_req,
             not_waited: share((writes - reads).max(0.0), writes),
-            handed_over: share(handed as f64, (handed + sum(|h| h.by_time)) as f64).unwrap_or(0.0),
-            injected_cycles: sum(|h| h.injected_cycles),
+            handed_over: share(handed as f64, (handed + sum(|h| h.counts.by_time)) as f64).unwrap_or(0.0),
+            injected_cycles: sum(|h| h.counts.injected_cycles),
         })
     }
 

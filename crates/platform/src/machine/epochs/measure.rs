@@ -8,6 +8,7 @@ use crate::config::{self, Time};
 use crate::machine::{Engine, Machine, MachineError, Quiet, Stop};
 use nagori_epoch::Weight;
 use nagori_memtime::Ps;
+use std::borrow::Cow;
 
 /// Bytes of a line.
 const LINE: u64 = 64;
@@ -25,12 +26,14 @@ const WRITES: &[u32] = &[0x0005_3603, 0x00b5_3423, 0x0006_0513, 0xff5f_f06f];
 const SLEEP: &[u32] = &[0x1050_0073, 0xffdf_f06f];
 
 /// A description with all values of its epochs, if it has epochs.
-pub(crate) fn completed(described: &config::Machine) -> Result<config::Machine, MachineError> {
+pub(crate) fn completed(
+    described: &config::Machine,
+) -> Result<Cow<'_, config::Machine>, MachineError> {
+    if described.config.epoch.variant.is_none() {
+        return Ok(Cow::Borrowed(described));
+    }
     let mut all = described.clone();
     let e = &mut all.config.epoch;
-    if e.variant.is_none() {
-        return Ok(all);
-    }
     let slow = Bench::new(described, false);
     let fast = Bench::new(described, true);
     let time = |ps: u64| Time(Ps(ps.max(1)));
@@ -49,7 +52,7 @@ pub(crate) fn completed(described: &config::Machine) -> Result<config::Machine, 
             hit => Weight::ratio(dram.0, Ps(hit)).unwrap_or(Weight::ONE),
         });
     }
-    Ok(all)
+    Ok(Cow::Owned(all))
 }
 
 /// A machine on which loops are measured.

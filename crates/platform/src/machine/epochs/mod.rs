@@ -52,49 +52,48 @@ enum End {
     HandOver,
 }
 
-/// What has become of a hart's epochs. Sums since the machine's start, or since the start of statistics.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct Sums {
+/// What has become of a hart's epochs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EpochCounts {
     /// Epochs that were as long as epochs are.
-    by_time: u64,
-    /// Those that ended before a hart's work was seen.
-    by_hand_over: u64,
-    /// Those in which counters contradicted each other.
-    contradictions: u64,
-    /// Write-backs that no miss can have waited for.
-    excess_writebacks: u64,
-    /// What the formulas have asked for.
-    asked: Amount,
-    /// Core cycles that the hart was kept by the reading of counters.
-    reading: u64,
-    /// Core cycles by which its time was moved on besides.
-    injected: u64,
+    pub by_time: u64,
+    /// Epochs that ended before others could see what the hart had done.
+    pub by_hand_over: u64,
+    /// Epochs in which counters contradicted each other: more misses of a hart than reads of all.
+    pub contradictions: u64,
+    /// Write-backs beyond one for each read, which the formulas cannot charge.
+    pub excess_writebacks: u64,
+    /// Core cycles by which the hart's time was moved on.
+    pub injected_cycles: u64,
+    /// Core cycles that the reading of counters has taken, which are taken off what is injected.
+    pub reading_cycles: u64,
 }
 
-impl Sums {
-    /// What has been added since an earlier moment.
-    fn since(&self, before: &Sums) -> Sums {
-        Sums {
-            by_time: self.by_time - before.by_time,
-            by_hand_over: self.by_hand_over - before.by_hand_over,
-            contradictions: self.contradictions - before.contradictions,
-            excess_writebacks: self.excess_writebacks - before.excess_writebacks,
-            asked: self.asked - before.asked,
-            reading: self.reading - before.reading,
-            injected: self.injected - before.injected,
+impl EpochCounts {
+    /// Combines two sets of counts, count by count.
+    fn zip(&self, o: &EpochCounts, f: impl Fn(u64, u64) -> u64) -> EpochCounts {
+        EpochCounts {
+            by_time: f(self.by_time, o.by_time),
+            by_hand_over: f(self.by_hand_over, o.by_hand_over),
+            contradictions: f(self.contradictions, o.contradictions),
+            excess_writebacks: f(self.excess_writebacks, o.excess_writebacks),
+            injected_cycles: f(self.injected_cycles, o.injected_cycles),
+            reading_cycles: f(self.reading_cycles, o.reading_cycles),
         }
     }
 
-    /// Whether nothing in it is more than in a later one.
-    fn up_to(&self, later: &Sums) -> bool {
-        let counts = |s: &Sums| {
-            let ends = [s.by_time, s.by_hand_over, s.contradictions];
-            (ends, s.excess_writebacks, s.reading, s.injected)
-        };
-        let (a, b) = (counts(self), counts(later));
-        a.0.iter().zip(b.0).all(|(a, b)| *a <= b) && a.1 <= b.1 && a.2 <= b.2 && a.3 <= b.3
+    /// Whether no count is greater than in a later set.
+    fn up_to(&self, later: &EpochCounts) -> bool {
+        self.zip(later, u64::min) == *self
     }
+}
+
+/// Counts, and what the formulas have asked for. Since the machine's start, or since the start of statistics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Sums {
+    counts: EpochCounts,
+    asked: Amount,
 }
 
 /// A hart's epochs.
@@ -108,7 +107,16 @@ pub(crate) struct HartEpochs {
     turns: Turns,
     /// What is to be waited; nothing is ever taken out of it, since the sum of all cycles follows from the sum of all delays.
     ledger: Ledger,
-    sums: Sums,
+    counts: EpochCounts,
+}
+
+impl HartEpochs {
+    fn sums(&self) -> Sums {
+        Sums {
+            counts: self.counts,
+            asked: self.ledger.delays(),
+        }
+    }
 }
 
 /// Epochs in a report.
@@ -133,33 +141,19 @@ pub struct EpochReport {
 /// The epochs of a hart in a report.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct HartEpochReport {
-    /// Epochs that were as long as epochs are.
-    pub by_time: u64,
-    /// Epochs that ended before others could see what the hart had done.
-    pub by_hand_over: u64,
-    /// Epochs in which counters contradicted each other: more misses of a hart than reads of all.
-    pub contradictions: u64,
-    /// Write-backs beyond one for each read, which the formulas cannot charge.
-    pub excess_writebacks: u64,
+    /// What has become of them.
+    #[serde(flatten)]
+    pub counts: EpochCounts,
     /// What the formulas asked for, in picoseconds; negative if the emulated memory is faster.
     pub asked_ps: i64,
-    /// Core cycles by which the hart's time was moved on.
-    pub injected_cycles: u64,
-    /// Core cycles that the reading of counters has taken, which are taken off what is injected.
-    pub reading_cycles: u64,
 }
 
 impl EpochReport {
     /// Adds a later stretch of time.
     pub(super) fn add(&mut self, later: &EpochReport) {
         for (a, b) in self.harts.iter_mut().zip(&later.harts) {
-            a.by_time += b.by_time;
-            a.by_hand_over += b.by_hand_over;
-            a.contradictions += b.contradictions;
-            a.excess_writebacks += b.excess_writebacks;
+            a.counts = a.counts.zip(&b.counts, |a, b| a + b);
             a.asked_ps += b.asked_ps;
-            a.injected_cycles += b.injected_cycles;
-            a.reading_cycles += b.reading_cycles;
         }
     }
 }
@@ -253,17 +247,17 @@ impl Epochs {
                 let delay = self.model.delay(&counts).unwrap_or_default();
                 e.ledger
                     .add(&delay, to_memtime(self.clock.time_of(self.reading)));
+                let n = &mut e.counts;
                 match why {
-                    End::Time => e.sums.by_time += 1,
-                    End::HandOver => e.sums.by_hand_over += 1,
+                    End::Time => n.by_time += 1,
+                    End::HandOver => n.by_hand_over += 1,
                 }
-                e.sums.contradictions += u64::from(delay.contradiction);
-                e.sums.excess_writebacks += delay.excess_writebacks;
-                e.sums.asked = e.ledger.delays();
-                e.sums.reading += self.reading;
+                n.contradictions += u64::from(delay.contradiction);
+                n.excess_writebacks += delay.excess_writebacks;
+                n.reading_cycles += self.reading;
                 let due = self.clock.ticks_at(Ps(e.ledger.balance().whole().0));
-                let more = due.saturating_sub(e.sums.injected);
-                e.sums.injected += more;
+                let more = due.saturating_sub(n.injected_cycles);
+                n.injected_cycles += more;
                 self.reading + more
             }
         };
@@ -274,7 +268,7 @@ impl Epochs {
 
     /// Sums of all harts, for statistics that start now.
     pub(super) fn sums(&self) -> Vec<Sums> {
-        self.harts.iter().map(|e| e.sums).collect()
+        self.harts.iter().map(HartEpochs::sums).collect()
     }
 
     /// What has been since statistics started with such sums.
@@ -283,15 +277,10 @@ impl Epochs {
         let none = Sums::default();
         let before = from.iter().chain(std::iter::repeat(&none));
         let harts = self.harts.iter().zip(before).map(|(e, before)| {
-            let s = e.sums.since(before);
+            let asked = e.ledger.delays() - before.asked;
             HartEpochReport {
-                by_time: s.by_time,
-                by_hand_over: s.by_hand_over,
-                contradictions: s.contradictions,
-                excess_writebacks: s.excess_writebacks,
-                asked_ps: s.asked.as_units().round() as i64,
-                injected_cycles: s.injected,
-                reading_cycles: s.reading,
+                counts: e.counts.zip(&before.counts, |now, before| now - before),
+                asked_ps: asked.as_units().round() as i64,
             }
         });
         EpochReport {
@@ -321,10 +310,10 @@ impl Epochs {
             const MOST: f64 = 1e21;
             e.seen.up_to(&self.events.of(h, caches))
                 && e.begin <= MOST_CYCLES
-                && e.sums.injected < MOST_CYCLES
-                && e.sums.reading < MOST_CYCLES
+                && e.counts.injected_cycles < MOST_CYCLES
+                && e.counts.reading_cycles < MOST_CYCLES
                 && e.turns.fits()
-                && [e.ledger.delays(), e.ledger.balance(), e.sums.asked]
+                && [e.ledger.delays(), e.ledger.balance()]
                     .iter()
                     .all(|a| a.as_units().abs() < MOST)
         };
@@ -343,7 +332,11 @@ fn to_memtime(t: Ps) -> nagori_memtime::Ps {
 /// Whether sums at the start of statistics can be those of saved epochs.
 pub(super) fn began(from: &[Sums], saved: &[HartEpochs]) -> bool {
     from.is_empty()
-        || from.len() == saved.len() && { from.iter().zip(saved).all(|(a, b)| a.up_to(&b.sums)) }
+        || from.len() == saved.len() && {
+            from.iter()
+                .zip(saved)
+                .all(|(a, b)| a.counts.up_to(&b.counts))
+        }
 }
 
 impl<O: Observer> Machine<O> {
