@@ -44,8 +44,16 @@ impl Variant {
         }
     }
 
+    /// The option that asks for it.
+    pub fn option(&self) -> String {
+        match self {
+            Variant::Method(m) => format!("--method {m}"),
+            Variant::Model(name) => format!("--memory-model {name}"),
+        }
+    }
+
     /// The setting of the machine that it needs, if that is not the one of all others.
-    fn setting(&self) -> Option<String> {
+    pub fn setting(&self) -> Option<String> {
         match self {
             Variant::Method(m) => m.delay().is_none().then(|| m.setting()),
             Variant::Model(name) => Some(super::behind_nvmm(name)),
@@ -211,9 +219,8 @@ impl<'a> Machines<'a> {
             if machines.iter().any(|(s, _)| *s == setting) {
                 continue;
             }
-            let set = setting.as_slice();
-            let prepared = Prepared::new(&a.common, (set, None), messages);
-            machines.push((setting, prepared.with_context(|| v.to_string())?));
+            let prepared = Prepared::with(&a.common, (&[v], None), messages)?;
+            machines.push((setting, prepared));
         }
         Ok(Machines(machines))
     }

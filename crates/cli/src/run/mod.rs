@@ -18,6 +18,7 @@ use crate::tables;
 use crate::trace::BusTrace;
 use anyhow::{anyhow, bail, Context};
 use args::CommonArgs;
+use compare::Variant;
 use nagori_memtime::Method;
 use nagori_session::nvmm::NvmmSpec;
 use nagori_session::program::{
@@ -42,13 +43,12 @@ pub fn command(a: &RunProgramArgs, messages: &Messages) -> anyhow::Result<Exit> 
     if let Some(path) = &a.inspect.profile {
         file::check(path).context("--profile")?;
     }
-    let memory = memory.map(|name| behind_nvmm(name));
-    let epochs = method.filter(|m| m.delay().is_none());
-    let set: Vec<String> = memory
-        .into_iter()
-        .chain(epochs.map(|m| m.setting()))
-        .collect();
-    let prepared = Prepared::new(c, (&set, a.nvmm.nvmm_image.clone()), messages)?;
+    let variants = [
+        memory.cloned().map(Variant::Model),
+        method.copied().map(Variant::Method),
+    ];
+    let variants: Vec<&Variant> = variants.iter().flatten().collect();
+    let prepared = Prepared::with(c, (&variants, a.nvmm.nvmm_image.clone()), messages)?;
     // A debugger uses Ctrl-C for the program itself.
     let interrupt = match a.inspect.gdb {
         Some(_) => Interrupt::Ends,
@@ -149,6 +149,23 @@ struct Prepared<'a> {
 }
 
 impl<'a> Prepared<'a> {
+    /// On a machine with what variants need.
+    fn with(
+        a: &'a CommonArgs,
+        (variants, nvmm): (&[&Variant], Option<NvmmSpec>),
+        messages: &'a Messages,
+    ) -> anyhow::Result<Self> {
+        let needs = variants
+            .iter()
+            .filter_map(|v| Some((v.setting()?, v.option())));
+        let (set, options): (Vec<String>, Vec<String>) = needs.unzip();
+        let prepared = Prepared::new(a, (&set, nvmm), messages);
+        match options.is_empty() {
+            true => prepared,
+            false => prepared.with_context(|| options.join(" ")),
+        }
+    }
+
     /// Checks everything that can be wrong before a machine is made; `set` are further settings.
     fn new(
         a: &'a CommonArgs,
