@@ -15,7 +15,18 @@ pub const FONT: &str = "DejaVu Sans";
 /// Colour of lines and text.
 pub const INK: RGBColor = RGBColor(34, 34, 34);
 
-/// Colours that colour-blind people can distinguish (Okabe and Ito).
+/// Colours that colour-blind people can distinguish (Okabe and Ito), in the order in which series take them.
+pub const COLOURS: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(90, 90, 90),
+];
+
+/// The colour of a delay method, of the same set.
 pub fn colour(m: Method) -> RGBColor {
     match m {
         Method::Dram => RGBColor(153, 153, 153),

@@ -3,21 +3,12 @@
 use crate::mem::draw::{font, nothing, title, Picture, GRID, INK, SIZE};
 use crate::mem::page;
 use crate::mem::sweep::{COLUMNS, NAMES};
+use crate::plot::COLOURS;
 use anyhow::{bail, Context};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use std::collections::BTreeMap;
 
-/// Colours that colour-blind people can distinguish (Okabe and Ito).
-const COLOURS: [RGBColor; 7] = [
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(230, 159, 0),
-    RGBColor(86, 180, 233),
-    RGBColor(90, 90, 90),
-];
 /// Greatest number of series in a plot: all colours with a full and an empty mark.
 const SERIES: usize = 2 * COLOURS.len();
 /// Space for a line of the legend.

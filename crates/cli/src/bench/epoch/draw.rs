@@ -1,22 +1,12 @@
 //! The plots of `nagori bench epoch`.
 
 use super::rows::{relative, Figure, Row};
-use crate::plot::{png, register_fonts, Format, FONT, INK};
+use crate::plot::{png, register_fonts, Format, COLOURS, FONT, INK};
 use anyhow::Context;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
 const SIZE: (u32, u32) = (1280, 560);
-/// Colours that colour-blind people can distinguish (Okabe and Ito).
-const COLOURS: [RGBColor; 6] = [
-    RGBColor(0, 114, 178),
-    RGBColor(230, 159, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(86, 180, 233),
-    RGBColor(153, 153, 153),
-];
-
 /// Errors that are greater are drawn there, in percent.
 const BEYOND: f64 = 120.0;
 

@@ -6,6 +6,7 @@ mod list;
 mod memory;
 mod rows;
 
+use super::speed::engine;
 use super::speed::programs::{plan, Work};
 use crate::numbers::count;
 use crate::output::{self, Exit, Messages, SUCCESS};
@@ -15,11 +16,11 @@ use clap::Args;
 use debian::{Debian, GUESTS};
 use list::{programs, Load, SOURCE};
 use memory::Memory;
-use nagori_epoch::Variant;
+use nagori_epoch::{Variant, Weight};
 use nagori_memtime::Ps;
 use nagori_platform::config::{Library, Machine as Description};
 use nagori_platform::loader::Plan;
-use nagori_platform::machine::{Engine, Machine, Quiet, Report, Stop};
+use nagori_platform::machine::{EpochReport, Report};
 use rows::Row;
 use std::path::PathBuf;
 
@@ -72,8 +73,12 @@ pub struct EpochArgs {
           default_value = "coarse,fine,extended,pcm-2,pcm-10")]
     pub memories: Vec<Memory>,
     /// Formulas, separated by commas.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = formulas,
-          default_value = "koshiba,quartz,misses")]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "koshiba,quartz,misses"
+    )]
     pub methods: Vec<Variant>,
     /// Lengths of epochs, separated by commas.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = epoch,
@@ -94,14 +99,6 @@ pub struct EpochArgs {
     /// Draw the results into a file; the name ends in .svg or .png.
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
-}
-
-fn formulas(text: &str) -> Result<Variant, String> {
-    let found = Variant::ALL.iter().find(|v| v.0 == text).map(|v| v.1);
-    found.ok_or_else(|| {
-        let known: Vec<&str> = Variant::ALL.iter().map(|v| v.0).collect();
-        format!("expected one of {}", known.join(", "))
-    })
 }
 
 fn epoch(text: &str) -> Result<Ps, String> {
@@ -129,16 +126,18 @@ impl Emulation {
     }
 }
 
-/// What a machine has measured, for others that would measure the same.
-fn measured(r: &Report) -> anyhow::Result<Vec<String>> {
-    let e = r.epochs.as_ref().context("no epochs")?;
-    let time = |name: &str, ps: u64| format!("epoch.{name}=\"{}\"", Ps(ps));
-    Ok(vec![
-        time("read", e.read_ps),
-        time("write", e.write_ps),
-        time("dram", e.dram_ps),
-        format!("epoch.weight=\"{}\"", e.weight),
-    ])
+/// Settings of what a miss is waited for: one that reads, one that also writes back, and one on DRAM, in picoseconds; and of how
+/// many times longer the last is than a hit in the last-level cache.
+fn latencies([read, write, dram]: [u64; 3], weight: Weight) -> Vec<String> {
+    let times = [("read", read), ("write", write), ("dram", dram)];
+    let times = times.map(|(name, ps)| format!("epoch.{name}=\"{}\"", Ps(ps)));
+    let weight = format!("epoch.weight=\"{weight}\"");
+    times.into_iter().chain([weight]).collect()
+}
+
+/// The epochs of a machine that has them.
+fn epochs(r: &Report) -> anyhow::Result<&EpochReport> {
+    r.epochs.as_ref().context("no epochs")
 }
 
 /// What was run, and how it came out.
@@ -148,20 +147,15 @@ pub struct Done {
 }
 
 /// Runs a bare-metal program to its end.
-fn run(description: &Description, plan: &Plan) -> anyhow::Result<Done> {
-    let mut m = Machine::new(description, Quiet)?;
-    m.set_engine(Engine::best())?;
-    nagori_session::guest::load(&mut m, plan, false)?;
-    let stop = loop {
-        match m.run(1 << 32, None) {
-            Stop::Slice => {}
-            other => break other,
-        }
-    };
-    ensure!(stop == Stop::PowerOff(0), "the program ended with {stop:?}");
+fn run(description: &Description, plan: &Plan, messages: &Messages) -> anyhow::Result<Done> {
+    // The reference is the first one.
+    let mut fastest_first = engine::Engine::ALL.into_iter().rev();
+    let engine = fastest_first.find(|e| e.is_built());
+    let engine = engine.context("no engine")?;
+    let run = engine::run(engine, description, plan.clone(), true, messages.signals())?;
     Ok(Done {
-        report: m.report(),
-        printed: m.console_output(),
+        report: run.report,
+        printed: run.lines.join("\n").into_bytes(),
     })
 }
 
@@ -200,12 +194,13 @@ fn rows(
             "{}: another result by epochs",
             s.program
         );
-        let known = measured(&done.report)?;
+        let found = epochs(&done.report)?;
+        let known = latencies([found.read_ps, found.write_ps, found.dram_ps], found.weight);
         emulations
             .iter_mut()
             .for_each(|e| e.known.clone_from(&known));
         if dram.is_none() {
-            dram = Some(run(&as_fast(s.memory, &done.report)?)?);
+            dram = Some(run(&as_fast(s.memory, found.dram_ps))?);
         }
         let dram = dram.as_ref().context("a run on DRAM")?;
         let e = &emulations[n];
@@ -219,15 +214,11 @@ fn rows(
 }
 
 /// The settings of a machine whose NVMM costs what DRAM costs.
-fn as_fast(memory: &Memory, r: &Report) -> anyhow::Result<Vec<String>> {
-    let dram = r.epochs.as_ref().context("no epochs")?.dram_ps;
+fn as_fast(memory: &Memory, dram_ps: u64) -> Vec<String> {
     let mut set = memory.emulated();
     set.push("epoch.variant=quartz".into());
-    set.push("epoch.weight=\"1\"".into());
-    for time in ["read", "write", "dram"] {
-        set.push(format!("epoch.{time}=\"{}\"", Ps(dram)));
-    }
-    Ok(set)
+    set.extend(latencies([dram_ps; 3], Weight::ONE));
+    set
 }
 
 /// Runs the command.
@@ -320,7 +311,7 @@ pub fn command(a: &EpochArgs, messages: &Messages) -> anyhow::Result<Exit> {
                 let one = |set: &[String]| {
                     let own = l.settings.iter().map(|s| s.to_string());
                     let set: Vec<String> = set.iter().cloned().chain(own).collect();
-                    run(&near(load(&set)?)?, &plan)
+                    run(&near(load(&set)?)?, &plan, messages)
                 };
                 let name = l.program.name;
                 let found = rows(&subject(name, l.program.harts > 1), emulations, one);
@@ -366,20 +357,17 @@ fn figures(
             let data = Some(description.config.memory.nvmm_base());
             let elf = work.compile(&l.program, scale, data)?;
             let plan = plan(&description.config.memory, &elf)?;
-            let detailed = run(&description, &plan)?;
+            let detailed = run(&description, &plan, messages)?;
             let mut set = memory.emulated();
             set.push("epoch.variant=koshiba".into());
             if let Some(dram) = dram {
-                set.push("epoch.weight=\"1\"".into());
-                for (name, times) in [("dram", 1), ("read", 1), ("write", n)] {
-                    set.push(format!("epoch.{name}=\"{}\"", Ps(dram * times)));
-                }
+                set.extend(latencies([dram, dram * n, dram], Weight::ONE));
             }
-            let mut emulated = run(&load(&set)?, &plan)?;
+            let mut emulated = run(&load(&set)?, &plan, messages)?;
             if dram.is_none() {
-                let e = emulated.report.epochs.as_ref().context("no epochs")?;
-                dram = Some(e.dram_ps);
-                emulated = run(&load(&as_fast(&memory, &emulated.report)?)?, &plan)?;
+                let found = epochs(&emulated.report)?.dram_ps;
+                dram = Some(found);
+                emulated = run(&load(&as_fast(&memory, found))?, &plan, messages)?;
             }
             all.push(rows::Figure::new(
                 (l.program.name, n),

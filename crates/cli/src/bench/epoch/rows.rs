@@ -1,6 +1,6 @@
 //! The results: rows, their tables, and what the errors go with.
 
-use super::{Done, Subject};
+use super::{epochs, Done, Subject};
 use crate::tables::{part, row, table, text};
 use nagori_epoch::Variant;
 use nagori_memtime::stats::Region;
@@ -57,8 +57,7 @@ impl Row {
         let ns = |d: &Done| d.report.elapsed_ps as f64 / 1e3;
         let nvmm = part(&detailed.report, Region::Nvmm);
         let (reads, writes) = (nvmm.reads as f64, nvmm.writes as f64);
-        let e = emulated.report.epochs.as_ref();
-        let e = e.ok_or_else(|| anyhow::anyhow!("no epochs"))?;
+        let e = epochs(&emulated.report)?;
         let sum = |f: fn(&nagori_platform::machine::HartEpochReport) -> u64| -> u64 {
             e.harts.iter().map(f).sum()
         };
@@ -77,7 +76,8 @@ impl Row {
             lines_at_a_time: at_a_time(&dram.report, e.dram_ps),
             act_per_req: nvmm.act_per_req,
             not_waited: share((writes - reads).max(0.0), writes),
-            handed_over: share(handed as f64, (handed + sum(|h| h.counts.by_time)) as f64).unwrap_or(0.0),
+            handed_over: share(handed as f64, (handed + sum(|h| h.counts.by_time)) as f64)
+                .unwrap_or(0.0),
             injected_cycles: sum(|h| h.counts.injected_cycles),
         })
     }

@@ -1,7 +1,7 @@
 //! `nagori bench speed`: how fast this program emulates, on the host's clock.
 
 pub mod args;
-mod engine;
+pub(super) mod engine;
 mod goals;
 pub(super) mod host;
 pub mod programs;
