@@ -1,7 +1,7 @@
 //! Targets with a whole machine.
 
 use nagori_platform::config::{Library, Machine as Description};
-use nagori_platform::machine::{Machine, Quiet, Stop};
+use nagori_platform::machine::{Machine, Stop};
 use nagori_platform::{control, map};
 
 const BASE: u64 = map::MEMORY;
@@ -22,7 +22,7 @@ fn machine(head: &[u8]) -> Machine {
         format!("asid_bits={}", head[2] % 17),
     ];
     let d = Description::load(&Library::default(), "small", &settings).expect("a machine");
-    let mut m = Machine::new(&d, Quiet).expect("a machine");
+    let mut m = Machine::new(&d).expect("a machine");
     m.set_timed(head[0] & 0x80 != 0);
     m
 }

@@ -1,7 +1,7 @@
 //! Snapshots: files as they are, and states in files that are otherwise sound.
 
 use nagori_platform::config::{Library, Machine as Description};
-use nagori_platform::machine::{Engine, Machine, Quiet};
+use nagori_platform::machine::{Engine, Machine};
 use nagori_platform::snapshot::{forge, Bytes, Meta, Snapshot};
 use std::sync::OnceLock;
 
@@ -10,7 +10,7 @@ pub fn sample() -> &'static [u8] {
     static SAMPLE: OnceLock<Vec<u8>> = OnceLock::new();
     SAMPLE.get_or_init(|| {
         let d = Description::load(&Library::default(), "small", &[]).expect("a description");
-        let mut m = Machine::new(&d, Quiet).expect("a machine");
+        let mut m = Machine::new(&d).expect("a machine");
         let base = m.config().memory.base;
         // A loop that stores: addi x1, x1, 64; sd x1, 0(x1); j -8.
         for (i, w) in [0x0400_8093u32, 0x0010_b023, 0xff9f_f06f]
@@ -38,7 +38,7 @@ fn run(file: Vec<u8>) {
         return;
     };
     let sound = s.verify().is_ok();
-    let Ok(mut m) = s.machine(Quiet) else {
+    let Ok(mut m) = s.machine() else {
         return;
     };
     assert!(sound, "what is restored is sound");

@@ -2,7 +2,7 @@
 
 use nagori_isa::OPS;
 use nagori_platform::config::{Library, Machine as Description};
-use nagori_platform::machine::{Engine, Machine, Quiet, Stop, TranslatorOptions};
+use nagori_platform::machine::{Engine, Machine, Stop, TranslatorOptions};
 use nagori_platform::map;
 
 const BASE: u64 = map::MEMORY;
@@ -93,7 +93,7 @@ fn machine(head: &[u8], words: &[u8], engine: Engine) -> Machine {
         format!("asid_bits={}", head[2] % 17),
     ];
     let d = Description::load(&Library::default(), "small", &settings).expect("a machine");
-    let mut m = Machine::new(&d, Quiet).expect("a machine");
+    let mut m = Machine::new(&d).expect("a machine");
     m.set_timed(head[0] & 0x80 != 0);
     m.set_engine(engine).expect("memory for code");
     let mut rng = Rng(u64::from_le_bytes([

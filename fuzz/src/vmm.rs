@@ -5,7 +5,7 @@ use nagori_platform::assembly;
 use nagori_platform::clock::Ps;
 use nagori_platform::config::{Library, Machine as Description};
 use nagori_platform::loader::{load_elf, plan_linux, LinuxFiles, RamRange};
-use nagori_platform::machine::{Machine, Quiet, Stop};
+use nagori_platform::machine::{Machine, Stop};
 use nagori_platform::{map, tree};
 use nagori_ram::GuestRam;
 use std::path::Path;
@@ -207,7 +207,7 @@ pub fn vmm(data: &[u8]) {
     let bus =
         assembly::build(&d.config, GuestRam::new(4096).expect("memory").into()).expect("a bus");
     let plan = plan_linux(&files, RAM, |boot| tree::blob(&d.config, &bus, boot)).expect("a plan");
-    let mut m = Machine::new(&d, Quiet).expect("a machine");
+    let mut m = Machine::new(&d).expect("a machine");
     plan.apply(m.ram(), BASE).expect("it fits");
     m.set_timed(head[0] & 0x80 != 0);
     for (at, size) in GUARDED {

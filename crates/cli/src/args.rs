@@ -142,8 +142,8 @@ pub struct RunArgs {
     /// one].
     #[arg(long, value_name = "ENGINE")]
     pub engine: Option<EngineKind>,
-    /// Run harts at the same time, in threads of this host. Not deterministic: results differ from
-    /// run to run, and times are approximate.
+    /// Run harts at the same time while the timing model is off, in threads of this host. Not deterministic: results
+    /// differ from run to run. With the timing model harts take turns all the same.
     #[arg(long, conflicts_with_all = ["trace", "power_cut_at"])]
     pub parallel: bool,
     /// How far harts may be apart with --parallel, in core cycles [default: 50000].

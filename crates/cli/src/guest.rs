@@ -9,16 +9,17 @@ use crate::perfmap;
 use crate::profiling::Profiling;
 use crate::remote;
 use crate::tables;
-use crate::trace::{BusTrace, Tracer, Watch};
+use crate::trace::{BusTrace, Traced, Tracer};
 use anyhow::{bail, Context};
+use nagori_isa::Extensions;
 use nagori_platform::config::Machine as Description;
 use nagori_platform::loader::{Plan, Symbols};
-use nagori_platform::machine::{Machine, Quiet, Stop, DEFAULT_SKEW};
+use nagori_platform::machine::{Machine, DEFAULT_SKEW};
 use nagori_session::devices::Devices;
-use nagori_session::drive::{Service, Terminal, Wishes};
+use nagori_session::drive::Terminal;
 use nagori_session::guest::{self, RunServices};
 use nagori_session::problems::{self, Asked, Problem};
-use nagori_session::{End, Error, Job};
+use nagori_session::{End, Job};
 use serde_json::json;
 use std::path::Path;
 
@@ -61,44 +62,36 @@ pub struct Attended<'a> {
     pub devices: &'a Devices,
 }
 
-/// Runs a job on a machine that is built with the observer for `--trace`.
+/// Runs a job on a machine that is built for it.
 pub fn execute(
     description: &Description,
     mut job: Job,
     attended: Attended,
     messages: &Messages,
 ) -> anyhow::Result<Exit> {
-    let args = attended.args;
-    if let Some(path) = args.trace_file.as_ref().filter(|_| !args.traces_bus()) {
-        let tracer = Tracer::create(
-            path,
-            &args.trace,
-            description.config.extensions(),
-            attended.symbols.clone(),
-        )?;
-        run(job.machine(description, tracer)?, job, attended, messages)
-    } else {
-        run(job.machine(description, Quiet)?, job, attended, messages)
+    let isa = description.config.extensions();
+    let tracer = tracer(attended.args, isa, &attended.symbols)?;
+    let mut machine = job.machine(description)?;
+    if let Some(t) = tracer {
+        machine.set_event_sink(Some(Box::new(t)));
     }
+    run(machine, job, attended, messages)
 }
 
-/// Watches the file of a trace between slices.
-struct Traced;
-
-impl<O: Watch> Service<O> for Traced {
-    fn after(
-        &mut self,
-        machine: &mut Machine<O>,
-        _: Stop,
-        _: &mut Wishes,
-    ) -> nagori_session::Result<()> {
-        machine.observer_mut().check().map_err(Error::service)
-    }
+/// The receiver of events for `--trace`, with its new file, if one is wanted.
+pub fn tracer(
+    args: &RunArgs,
+    isa: Extensions,
+    symbols: &Symbols,
+) -> anyhow::Result<Option<Tracer>> {
+    let path = args.trace_file.as_ref().filter(|_| !args.traces_bus());
+    path.map(|p| Tracer::create(p, &args.trace, isa, symbols.clone()))
+        .transpose()
 }
 
 /// Runs a machine that has been loaded or restored, with its console.
-pub fn run<O: Watch>(
-    mut machine: Machine<O>,
+pub fn run(
+    mut machine: Machine,
     job: Job,
     attended: Attended,
     messages: &Messages,
@@ -114,7 +107,7 @@ pub fn run<O: Watch>(
     machine.set_engine(job.engine)?;
     if args.parallel {
         machine.set_parallel(Some(args.skew.unwrap_or(DEFAULT_SKEW)))?;
-        messages.note("--parallel: harts run at the same time; this is not deterministic, results differ from run to run, and times are approximate");
+        messages.note("--parallel: without the timing model harts run at the same time; that is not deterministic, and results differ from run to run");
     }
     if args.perf_map {
         perfmap::prepare(&mut machine, args)?;
@@ -135,7 +128,7 @@ pub fn run<O: Watch>(
     let host = Host::start(&mut machine, args.wants_stats());
     let mut console = Console::open(attended.console, messages)?;
     let end = {
-        let statistics = |m: &Machine<O>| tables::machine(m) + &host.table(m);
+        let statistics = |m: &Machine| tables::machine(m) + &host.table(m);
         let resets = machine.software().is_some();
         let others = RunServices {
             holders: remote::services(inspect, resets, messages)?,
@@ -146,7 +139,6 @@ pub fn run<O: Watch>(
         failed.into_iter().for_each(|e| done.add(Err(e.into())));
         end.map_err(Into::into)
     };
-    done.add(machine.observer_mut().finish());
     if args.perf_map {
         done.add(perfmap::write(&machine, &attended.symbols, messages));
     }
@@ -211,8 +203,8 @@ impl Done<'_> {
     }
 }
 
-fn report<O: Watch>(
-    machine: &Machine<O>,
+fn report(
+    machine: &Machine,
     args: &RunArgs,
     to: Option<Staged>,
     (end, exit): (End, Exit),

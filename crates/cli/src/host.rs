@@ -2,7 +2,6 @@
 //! differ from run to run.
 
 use crate::tables::{grouped, row, table, text};
-use nagori_hart::world::Observer;
 use nagori_platform::machine::{Machine, Measured, Reason, TranslatorStats};
 use serde_json::{json, Value};
 use std::time::Instant;
@@ -48,7 +47,7 @@ fn percent(part: u64, whole: u64) -> String {
 
 impl Host {
     /// Starts measuring; `tiers` is whether to measure tiers, which costs time.
-    pub fn start<O: Observer>(machine: &mut Machine<O>, tiers: bool) -> Host {
+    pub fn start(machine: &mut Machine, tiers: bool) -> Host {
         if tiers {
             machine.measure_translators();
         }
@@ -58,7 +57,7 @@ impl Host {
     }
 
     /// A section for human readers, after the guest's statistics.
-    pub fn table<O: Observer>(&self, machine: &Machine<O>) -> String {
+    pub fn table(&self, machine: &Machine) -> String {
         let stats = machine.translator_stats();
         let elapsed = self.begin.elapsed().as_nanos() as u64;
         let mut out = format!(
@@ -97,7 +96,7 @@ impl Host {
     }
 
     /// The same as JSON. Times are in nanoseconds.
-    pub fn json<O: Observer>(&self, machine: &Machine<O>) -> Value {
+    pub fn json(&self, machine: &Machine) -> Value {
         let stats = machine.translator_stats();
         let elapsed = self.begin.elapsed().as_nanos() as u64;
         let harts = stats.iter().enumerate().map(|(i, s)| {

@@ -3,7 +3,6 @@
 use crate::args::RunArgs;
 use crate::output::Messages;
 use anyhow::{bail, Context};
-use nagori_hart::world::Observer;
 use nagori_platform::loader::Symbols;
 use nagori_platform::machine::{Engine, Machine, Piece};
 use std::fmt::Write as _;
@@ -12,7 +11,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Has the machine keep the data for the map.
-pub fn prepare<O: Observer>(machine: &mut Machine<O>, args: &RunArgs) -> anyhow::Result<()> {
+pub fn prepare(machine: &mut Machine, args: &RunArgs) -> anyhow::Result<()> {
     if matches!(args.engine(), Engine::Interpreter) {
         bail!("--perf-map: the interpreter has no translated code (use --engine translator)");
     }
@@ -24,11 +23,7 @@ pub fn prepare<O: Observer>(machine: &mut Machine<O>, args: &RunArgs) -> anyhow:
 }
 
 /// Writes the map of this process.
-pub fn write<O: Observer>(
-    machine: &Machine<O>,
-    symbols: &Symbols,
-    messages: &Messages,
-) -> anyhow::Result<()> {
+pub fn write(machine: &Machine, symbols: &Symbols, messages: &Messages) -> anyhow::Result<()> {
     let path = PathBuf::from(format!("/tmp/perf-{}.map", std::process::id()));
     let mut map = String::new();
     let mut n = 0u64;

@@ -3,7 +3,7 @@
 use crate::args::InspectArgs;
 use crate::output::file::{self, Staged};
 use anyhow::{bail, Context};
-use nagori_hart::world::{Observer, Stall};
+use nagori_hart::world::Stall;
 use nagori_platform::loader;
 use nagori_platform::machine::{Attribution, Machine};
 use nagori_profile::{folded, kernel, pprof, Lines, Profile, Region, Space, Symbols};
@@ -52,8 +52,8 @@ pub struct Profiling {
 impl Profiling {
     /// Has a machine's waiting attributed from now on, if requested; `program` is the file that is run, with the symbols that
     /// its loader has found. Files are created now, so that a long run does not end with a name that cannot be written.
-    pub fn start<O: Observer>(
-        machine: &mut Machine<O>,
+    pub fn start(
+        machine: &mut Machine,
         a: &InspectArgs,
         (program, own): (Option<&str>, &loader::Symbols),
     ) -> anyhow::Result<Option<Profiling>> {
@@ -98,7 +98,7 @@ impl Profiling {
     }
 
     /// Writes the files.
-    pub fn finish<O: Observer>(self, machine: &mut Machine<O>) -> anyhow::Result<()> {
+    pub fn finish(self, machine: &mut Machine) -> anyhow::Result<()> {
         machine.set_attribution(None);
         let ns = machine.report().elapsed_ps / 1000;
         let mut profile = lock(&self.profile);

@@ -1,7 +1,6 @@
 //! Statistics as tables and as JSON.
 
 use comfy_table::{presets, Cell, CellAlignment, Table};
-use nagori_hart::world::Observer;
 use nagori_memtime::stats::{Counters, Histogram, Region};
 use nagori_memtime::Ps;
 use nagori_platform::devices::virtio::Traffic;
@@ -244,7 +243,7 @@ const MEMORY_ROWS: &[MemoryRow] = &[
 ];
 
 /// All statistics for human readers, including the guest's labels and dumps.
-pub fn machine<O: Observer>(m: &Machine<O>) -> String {
+pub fn machine(m: &Machine) -> String {
     let mut out = String::new();
     if !m.labels().is_empty() {
         out.push_str(&labels(m.labels()));
@@ -283,7 +282,7 @@ pub fn machine<O: Observer>(m: &Machine<O>) -> String {
 }
 
 /// Network interfaces that have done anything since the machine's start, whatever was reset meanwhile.
-fn networks<O: Observer>(m: &Machine<O>) -> Vec<(usize, Traffic)> {
+fn networks(m: &Machine) -> Vec<(usize, Traffic)> {
     let mut all = m.networks();
     all.retain(|(_, t)| *t != Traffic::default());
     all
@@ -331,7 +330,7 @@ pub fn labels(labels: &[Label]) -> String {
 }
 
 /// All statistics as one JSON object, including the guest's labels and dumps.
-pub fn machine_json<O: Observer>(m: &Machine<O>) -> Value {
+pub fn machine_json(m: &Machine) -> Value {
     let mut value = to_json(&m.report());
     let mark = |(label, r): &(u64, Report)| json!({"label": label, "report": to_json(r)});
     let label = |l: &Label| {

@@ -4,29 +4,15 @@ use crate::args::TraceKind;
 use crate::output::file::Staged;
 use anyhow::Context;
 use nagori_hart::trap::cause;
-use nagori_hart::world::{AccessKind, Commit, Event, LineKind, Observer, Reg, TrapEvent};
+use nagori_hart::world::{AccessKind, Commit, Event, LineKind, Reg, TrapEvent};
 use nagori_isa::{csr, decode_with, disassemble, Extensions};
 use nagori_memtrace::bus;
 use nagori_platform::loader::Symbols;
-use nagori_platform::machine::{BusTransfer, BusWatch, Compiled, Machine, Quiet, Stop};
+use nagori_platform::machine::{BusTransfer, BusWatch, EventSink, Machine, Stop};
 use nagori_session::drive::{Service, Wishes};
 use nagori_session::Error;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-
-/// An observer whose failures are checked between slices of guest time.
-pub trait Watch: Compiled {
-    /// The first failure since the last check.
-    fn check(&mut self) -> anyhow::Result<()> {
-        Ok(())
-    }
-    /// Flushes buffered output.
-    fn finish(&mut self) -> anyhow::Result<()> {
-        Ok(())
-    }
-}
-
-impl Watch for Quiet {}
 
 /// Names of exceptions (privileged specification, values of mcause).
 const EXCEPTIONS: [(u64, &str); 14] = [
@@ -272,10 +258,7 @@ fn spike(c: &Commit) -> String {
     line
 }
 
-impl Compiled for Tracer {}
-impl Observer for Tracer {
-    const COMMITS: bool = true;
-
+impl EventSink for Tracer {
     fn happened(&mut self, event: &Event<'_>) {
         if let Event::Commit(c) = event {
             if self.exec {
@@ -298,15 +281,34 @@ impl Observer for Tracer {
     }
 }
 
-impl Watch for Tracer {
-    fn check(&mut self) -> anyhow::Result<()> {
-        let done = self.out.check();
-        done.with_context(|| self.out.failed())
+/// Watches the file of a trace between slices, and completes it.
+pub struct Traced;
+
+impl Traced {
+    fn of(
+        machine: &mut Machine,
+        f: fn(&mut Lines) -> io::Result<()>,
+    ) -> nagori_session::Result<()> {
+        let Some(t) = machine.event_sink::<Tracer>() else {
+            return Ok(());
+        };
+        let done = f(&mut t.out).with_context(|| t.out.failed());
+        done.map_err(Error::service)
+    }
+}
+
+impl Service for Traced {
+    fn after(
+        &mut self,
+        machine: &mut Machine,
+        _: Stop,
+        _: &mut Wishes,
+    ) -> nagori_session::Result<()> {
+        Traced::of(machine, Lines::check)
     }
 
-    fn finish(&mut self) -> anyhow::Result<()> {
-        let done = self.out.finish();
-        done.with_context(|| self.out.failed())
+    fn finish(&mut self, machine: &mut Machine) -> nagori_session::Result<()> {
+        Traced::of(machine, Lines::finish)
     }
 }
 
@@ -374,8 +376,8 @@ impl BusTrace {
     }
 }
 
-impl<O: Observer> Service<O> for BusTrace {
-    fn before(&mut self, machine: &mut Machine<O>, _: &mut Wishes) -> nagori_session::Result<()> {
+impl Service for BusTrace {
+    fn before(&mut self, machine: &mut Machine, _: &mut Wishes) -> nagori_session::Result<()> {
         match self.writer.take() {
             Some(w) => machine
                 .watch_bus(Some(Box::new(w)))
@@ -386,14 +388,14 @@ impl<O: Observer> Service<O> for BusTrace {
 
     fn after(
         &mut self,
-        machine: &mut Machine<O>,
+        machine: &mut Machine,
         _: Stop,
         _: &mut Wishes,
     ) -> nagori_session::Result<()> {
         machine.check_bus_watch().map_err(|e| self.failed(e))
     }
 
-    fn finish(&mut self, machine: &mut Machine<O>) -> nagori_session::Result<()> {
+    fn finish(&mut self, machine: &mut Machine) -> nagori_session::Result<()> {
         machine.watch_bus(None).map_err(|e| self.failed(e))
     }
 }

@@ -71,10 +71,13 @@ fn parallel_runs_say_that_they_are_not_deterministic() {
         c.assert()
     };
     run(&["--quiet"]).code(4).stderr("");
-    run(&["--skew", "500", "--stats", "json"])
+    run(&["--functional", "--skew", "500", "--stats", "json"])
         .code(4)
         .stderr(contains("not deterministic"))
         .stdout(contains("\"parallel\": true"));
+    run(&["--timed", "--stats", "json"])
+        .code(4)
+        .stdout(contains("\"parallel\": true").not());
     run(&["--functional", "--stats", "table"])
         .code(4)
         .stdout(contains("not deterministic"));
@@ -88,7 +91,8 @@ fn parallel_runs_say_that_they_are_not_deterministic() {
     let path = files.write("endless.elf", &endless().elf());
     let snapshot = files.path("s.snap");
     bare(&path)
-        .args(["--parallel", "--snapshot-at", "100000", "--snapshot-exit"])
+        .args(["--functional", "--parallel"])
+        .args(["--snapshot-at", "100000", "--snapshot-exit"])
         .arg("--snapshot")
         .arg(&snapshot)
         .assert()

@@ -159,7 +159,14 @@ fn a_machine_is_looked_at_changed_and_ended() {
 
 #[test]
 fn harts_at_the_same_time_are_controlled() {
-    let m = Running::start(&["--set", "harts=4", "--parallel", "--stats", "json"]);
+    let m = Running::start(&[
+        "--functional",
+        "--set",
+        "harts=4",
+        "--parallel",
+        "--stats",
+        "json",
+    ]);
     m.ctl(&["pause"]).assert().success();
     let count = || m.json(&["status"])["instructions"].as_u64().unwrap();
     assert_eq!(count(), count());

@@ -675,7 +675,12 @@ fn a_signal_loses_no_finding() {
             .arg(format!("{}:/bin/ringlog", program.display()))
             .args(["--setup", "ringlog setup"])
             .args(["--workload", "ringlog workload 40 without-flush"])
-            .args(["--recover", "true", "--check", "ringlog recover 2>&1 || true"])
+            .args([
+                "--recover",
+                "true",
+                "--check",
+                "ringlog recover 2>&1 || true",
+            ])
             .arg("--checker")
             .arg(path("checker.py"))
             .arg("--source-root")

@@ -86,28 +86,6 @@ fn every_wait_is_attributed_and_costs_nothing() {
 }
 
 #[test]
-fn waits_of_harts_at_the_same_time_are_all_attributed() {
-    if !tool("riscv64-linux-gnu-gcc") {
-        return;
-    }
-    let files = Files::new();
-    let program = debuggee(&files, 2);
-    let path = files.path("out.pb.gz");
-    let stats = run(
-        &program,
-        &["--parallel", "--profile", path.to_str().unwrap()],
-    );
-    let got = read(&path);
-    let waited: i64 = got.sample.iter().map(|s| s.value[0]).sum();
-    let harts = stats["harts"].as_array().unwrap();
-    let stalled = harts
-        .iter()
-        .map(|h| h["memory_stall_cycles"].as_i64().unwrap());
-    assert_eq!(waited, 20 * stalled.sum::<i64>());
-    assert!(waited > 0);
-}
-
-#[test]
 fn what_cannot_be_used_is_told_before_the_run() {
     let files = Files::new();
     let program = files.write("endless.elf", &endless().elf());

@@ -625,11 +625,9 @@ impl Hart {
                 break;
             }
         }
-        if W::ACCESSES {
-            w.accessed(AccessKind::Read, pa, off.min(page_left) as u8);
-            if let Some(p) = pa2 {
-                w.accessed(AccessKind::Read, p, 2);
-            }
+        w.accessed(AccessKind::Read, pa, off.min(page_left) as u8);
+        if let Some(p) = pa2 {
+            w.accessed(AccessKind::Read, p, 2);
         }
         code.decoded += n as u64;
         let (cost, pending) = schedule.finish();

@@ -140,7 +140,7 @@ pub struct Commit {
     pub cycle: u64,
     /// Its address.
     pub pc: u64,
-    /// Its bits, 16 or 32; 0 without [`Observer::WORDS`].
+    /// Its bits, 16 or 32; 0 unless the observer [wants](Observer::wants_words) them.
     pub word: u32,
     /// The decoded operation; `None` if the bits are not an instruction of this hart.
     pub op: Option<Op>,
@@ -193,32 +193,27 @@ impl Commit {
 pub trait Observer {
     /// Whether instructions are reported, with their traps. All code is interpreted then.
     const COMMITS: bool = false;
-    /// Whether their bits are reported, too, which costs an address translation for each.
-    const WORDS: bool = Self::COMMITS;
     /// Whether traps are reported.
     const TRAPS: bool = Self::COMMITS;
     /// Whether lines that are written back are reported.
     const WRITE_BACKS: bool = Self::COMMITS;
-    /// Whether what devices do is reported. Not while harts run at the same time.
-    const DEVICES: bool = false;
-    /// Whether it is reported which lines have reached memory, where the persistence domain is memory alone, and power cuts are
-    /// tracked. Needs [`COMMITS`](Self::COMMITS).
-    const REACHED: bool = false;
-    /// Whether `accessed` is called. With the timing model all code is interpreted then, faster than with instructions
-    /// reported. Not while harts run at the same time.
-    const ACCESSES: bool = false;
     /// Whether `stops` and `tried_again` are called.
     const STOPS: bool = false;
     /// Called for each event.
     fn happened(&mut self, _event: &Event<'_>) {}
-    /// An instruction has accessed memory or a device at a physical address, or has been read from there to be decoded.
-    /// If it is abandoned afterwards, this is called again.
-    fn accessed(&self, _kind: AccessKind, _paddr: u64, _size: u8) {}
-    /// Whether accesses to a range of physical addresses, at most a page, have to be reported; others may be left out.
-    /// The answer has to be the same as long as the observer is that of a machine.
-    #[inline]
-    fn watches(&self, _paddr: u64, _bytes: u64) -> bool {
+    /// Whether the bits of instructions are reported, too, which costs an address translation for each.
+    fn wants_words(&self) -> bool {
         true
+    }
+    /// An instruction has accessed memory or a device at a physical address, or has been read from there to be decoded.
+    /// If it is abandoned afterwards, this is called again. Not called for accesses that have passed a filter: see
+    /// [`Observer::watches`].
+    #[inline(always)]
+    fn accessed(&mut self, _kind: AccessKind, _paddr: u64, _size: u8) {}
+    /// Whether all accesses to a range of physical addresses, at most a page, have to be reported: no filter lets them pass.
+    #[inline(always)]
+    fn watches(&self, _paddr: u64, _bytes: u64) -> bool {
+        false
     }
     /// Whether a hart is to stop before the instruction at `pc`. Stopping costs no cycles: when the
     /// hart runs again, it continues within the block, and this is called again.
@@ -264,7 +259,7 @@ impl Hart {
             self.record.begun = Some(Begun {
                 cycle: self.cycle + at.offset(),
                 pc: at.pc,
-                word: match W::WORDS {
+                word: match w.wants_words() {
                     true => self.raw_at(w, at.pc, p.len),
                     false => 0,
                 },
@@ -275,19 +270,29 @@ impl Hart {
         }
     }
 
-    /// The instruction has accessed memory or a device.
+    /// The instruction has accessed memory or a device, and no filter has let it pass.
     #[inline(always)]
     pub(crate) fn commit_access<W: World>(
         &mut self,
-        w: &W,
+        w: &mut W,
         kind: AccessKind,
         (vaddr, paddr): (u64, u64),
         size: u8,
         value: u128,
     ) {
-        if W::ACCESSES {
-            w.accessed(kind, paddr, size);
-        }
+        w.accessed(kind, paddr, size);
+        self.commit_passed::<W>(kind, (vaddr, paddr), size, value);
+    }
+
+    /// The instruction has accessed memory, by a filter or not.
+    #[inline(always)]
+    pub(crate) fn commit_passed<W: World>(
+        &mut self,
+        kind: AccessKind,
+        (vaddr, paddr): (u64, u64),
+        size: u8,
+        value: u128,
+    ) {
         if W::COMMITS {
             let [first, second] = &mut self.record.accesses;
             let free = if first.is_none() { first } else { second };

@@ -12,7 +12,7 @@ use crate::preop::{PreOp, ACTS, HAZARD, ILLEGAL_LEN, TARGET};
 use crate::run::End;
 use crate::run::RunPoint;
 use crate::trap::{cause, status, NotNow, Trap, Undone};
-use crate::world::{Marker, World};
+use crate::world::{AccessKind, Marker, World};
 use nagori_isa::{Format, Op};
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -192,7 +192,8 @@ impl Hart {
                         M::load_passed(self, va, way, p);
                         let o = va.wrapping_add(delta);
                         let v = w.ram().$read(o).unwrap_or(0) as $t;
-                        self.read_at(w, va, o, $size, v.into());
+                        let place = (va, w.ram_base().wrapping_add(o));
+                        self.commit_passed::<W>(AccessKind::Read, place, $size, v.into());
                         v
                     } else {
                         M::load_missed(self, va, p);
@@ -214,7 +215,8 @@ impl Hart {
                         M::store_passed(self, va, way, p);
                         let o = va.wrapping_add(delta);
                         let _ = w.ram().$write(o, v as $t);
-                        self.wrote_at(w, va, o, $size, v.into());
+                        let place = (va, w.ram_base().wrapping_add(o));
+                        self.commit_passed::<W>(AccessKind::Write, place, $size, v.into());
                     } else {
                         check!(self.store_slow::<W, M>(w, va, $size, v, at!()));
                         left!();
@@ -475,7 +477,7 @@ impl Hart {
                     }
                 }
                 bit_ops!() => set!(bitmanip::compute(p.op, a!(), b!(), p.imm)),
-                Fence if M::LINES && !W::PARALLEL => {
+                Fence if M::LINES => {
                     check!(M::fence(self, w, p.imm, at!()));
                 }
                 Fence if W::PARALLEL => std::sync::atomic::fence(SeqCst),

@@ -93,7 +93,7 @@ impl Hart {
         let block = 1u64 << shift;
         let base = pa & !(block - 1);
         let watched = self.triggers.watches(va & !(block - 1), block);
-        if watched || W::ACCESSES && w.watches(base, block) || !self.pmp.is_uniform(base, block) {
+        if watched || w.watches(base, block) || !self.pmp.is_uniform(base, block) {
             return;
         }
         let id = self.id;
@@ -130,14 +130,21 @@ impl Hart {
 
     /// Reports an instruction's read at an offset in memory.
     #[inline(always)]
-    pub(crate) fn read_at<W: World>(&mut self, w: &W, va: u64, offset: u64, size: u8, v: u128) {
+    pub(crate) fn read_at<W: World>(&mut self, w: &mut W, va: u64, offset: u64, size: u8, v: u128) {
         let pa = w.ram_base().wrapping_add(offset);
         self.commit_access(w, AccessKind::Read, (va, pa), size, v);
     }
 
     /// Reports an instruction's write at an offset in memory.
     #[inline(always)]
-    pub(crate) fn wrote_at<W: World>(&mut self, w: &W, va: u64, offset: u64, size: u8, v: u128) {
+    pub(crate) fn wrote_at<W: World>(
+        &mut self,
+        w: &mut W,
+        va: u64,
+        offset: u64,
+        size: u8,
+        v: u128,
+    ) {
         let pa = w.ram_base().wrapping_add(offset);
         self.commit_access(w, AccessKind::Write, (va, pa), size, v);
     }
@@ -159,7 +166,7 @@ impl Hart {
             self.read_at(w, va, o, size, v.into());
             return Ok(v);
         }
-        self.loads.may = M::goes_on::<W>(self);
+        self.loads.may = M::goes_on(self);
         let place = self.resolve::<W, M>(w, va, size, access, at);
         self.loads.may = false;
         match place? {
@@ -358,9 +365,8 @@ impl Hart {
             old
         };
         self.read_at(w, va, o, size, old.into());
-        if W::COMMITS || W::ACCESSES {
-            self.wrote_at(w, va, o, size, f(old).into());
-        }
+        let new = if W::COMMITS { f(old) } else { 0 };
+        self.wrote_at(w, va, o, size, new.into());
         Ok(old)
     }
 

@@ -106,14 +106,12 @@ impl Hart {
 
     /// Reads a page-table entry as the walker does.
     #[inline]
-    fn read_pte<Wd: World>(&mut self, w: &Wd, pa: u64) -> Result<u64, Fault> {
+    fn read_pte<Wd: World>(&mut self, w: &mut Wd, pa: u64) -> Result<u64, Fault> {
         let s = Privilege::Supervisor as u8;
         if !self.pmp.permits(pa, 8, Access::Read, s) {
             return Err(Fault::Access);
         }
-        if Wd::ACCESSES {
-            w.accessed(AccessKind::Read, pa, 8);
-        }
+        w.accessed(AccessKind::Read, pa, 8);
         let offset = pa.wrapping_sub(w.ram_base());
         w.ram().read_u64(offset).ok_or(Fault::Access)
     }
@@ -210,9 +208,7 @@ impl Hart {
             write_ram(w, offset, 8, l.pte | bits);
         }
         self.store_side_effects(w, l.at);
-        if Wd::ACCESSES {
-            w.accessed(AccessKind::Write, l.at, 8);
-        }
+        w.accessed(AccessKind::Write, l.at, 8);
         true
     }
 

@@ -3,6 +3,7 @@
 use crate::block::CodeCache;
 use crate::hart::Hart;
 use crate::lines::Coherence;
+use crate::world::World;
 
 impl CodeCache {
     /// Takes over the blocks of another cache whose pages (physical addresses) hold the same for `same`, and marks their
@@ -30,13 +31,22 @@ impl CodeCache {
 }
 
 impl Hart {
-    /// Its next accesses to each page ask for the right to, as the first ones do: after lines have been marked as code, or
-    /// when accesses are observed from now on that were not before.
+    /// Its next accesses to each page ask for the right to, as the first ones do: after lines have been marked as code.
     pub fn ask_anew(&mut self) {
         match self.timed {
             // What has passed is counted in the filter's entries.
             true => self.data.guard_all(),
             false => self.data.clear(),
+        }
+    }
+
+    /// Its next access to each block passes no filter: accesses may be observed from now on that were not before.
+    pub fn lets_none_pass<W: World>(&mut self, w: &mut W) {
+        if self.timed {
+            let cache = &mut w.coherence().l1d[self.id];
+            (0..cache.len()).for_each(|i| self.data.release(cache, i));
+        } else {
+            self.data.clear();
         }
     }
 }

@@ -291,7 +291,7 @@ impl Marker {
 
 /// All that a hart needs around it.
 pub trait World: Bus + MemPort + Observer {
-    /// Whether other harts run at the same time, in other threads of the host. What harts share
+    /// Whether other harts run at the same time, in other threads of the host, without the timing model. What harts share
     /// beside memory then belongs to one of them from [`World::acquire`] to [`World::release`].
     const PARALLEL: bool = false;
     /// Makes what harts share this hart's own; also done by whatever needs it.

@@ -3,7 +3,7 @@ use crate::clock::Ps;
 use crate::config::{Library, Machine as Description};
 use crate::control::{ControlError, Fixed};
 use crate::device::{DeviceCx, Wires};
-use crate::machine::{Machine, Quiet};
+use crate::machine::Machine;
 use nagori_ram::GuestRam;
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ fn describe(settings: &[&str]) -> Result<Description, String> {
 }
 
 fn machine(settings: &[&str]) -> Machine {
-    Machine::new(&describe(settings).unwrap(), Quiet).unwrap()
+    Machine::new(&describe(settings).unwrap()).unwrap()
 }
 
 /// Sets the registers of an entry of VM 1, and gives a command.

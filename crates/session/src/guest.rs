@@ -8,10 +8,9 @@ use crate::nvmm::NvmmSpec;
 use crate::port::Port;
 use crate::power::{Cutter, PowerCuts};
 use crate::snapshot::{Saving, Taker};
-use nagori_hart::world::Observer;
 use nagori_platform::config::Machine as Description;
 use nagori_platform::loader::{Plan, Software};
-use nagori_platform::machine::{Compiled, Engine, Machine, Quiet, Report};
+use nagori_platform::machine::{Engine, Machine, Report};
 use std::sync::Arc;
 
 /// Addresses on which a bare-metal program and the host have agreed by names of symbols.
@@ -77,13 +76,8 @@ impl Job {
     }
 
     /// A machine with the software in its memory, which a restart loads again.
-    pub fn machine<O: Observer>(
-        &mut self,
-        description: &Description,
-        observer: O,
-    ) -> Result<Machine<O>> {
-        let mut machine =
-            Machine::new(description, observer).context("the machine cannot be built")?;
+    pub fn machine(&mut self, description: &Description) -> Result<Machine> {
+        let mut machine = Machine::new(description).context("the machine cannot be built")?;
         machine.set_timed(self.timed);
         machine.set_warm_up(self.warm_up);
         let software = Arc::new(Software {
@@ -101,22 +95,22 @@ impl Job {
 }
 
 /// The services of a run, besides the console.
-pub struct RunServices<'a, O: Observer> {
+pub struct RunServices<'a> {
     /// Services that may hold the machine: called before the console, which then waits, too.
-    pub holders: Vec<BoxedService<'a, O>>,
+    pub holders: Vec<BoxedService<'a>>,
     /// Disks and networks, as [`Devices::connect`](crate::devices::Devices::connect) returns them:
     /// called last, since whether guest time may pass while waiting for the outside depends on
     /// whether another service has woken the guest.
-    pub devices: Vec<BoxedService<'a, O>>,
+    pub devices: Vec<BoxedService<'a>>,
 }
 
 /// Runs a machine that has been loaded or restored to its end. Afterwards all services have been
 /// told of the end; their failures are returned beside the result, in order.
-pub fn run<'a, O: Compiled>(
-    machine: &mut Machine<O>,
+pub fn run<'a>(
+    machine: &mut Machine,
     job: &'a Job,
-    terminal: Terminal<'a, O>,
-    others: RunServices<'a, O>,
+    terminal: Terminal<'a>,
+    others: RunServices<'a>,
     caller: &'a dyn Caller,
 ) -> (Result<End>, Vec<Error>) {
     let mut services = others.holders;
@@ -142,7 +136,7 @@ pub fn run<'a, O: Compiled>(
 }
 
 /// Ends the use of an image of NVMM, unless it could not be kept up to date: then it stays as it was at that moment.
-pub(crate) fn close_image<O: Observer>(machine: &mut Machine<O>) -> Result<()> {
+pub(crate) fn close_image(machine: &mut Machine) -> Result<()> {
     match machine.check_image() {
         Ok(()) => Ok(machine.close_nvmm()?),
         Err(_) => Ok(()),
@@ -157,13 +151,12 @@ pub fn measure(
     port: &mut dyn Port,
     caller: &dyn Caller,
 ) -> Result<(End, Report)> {
-    let mut machine = Machine::new(description, Quiet).context("the machine cannot be built")?;
+    let mut machine = Machine::new(description).context("the machine cannot be built")?;
     machine.set_timed(job.timed);
     machine.set_warm_up(job.warm_up);
     machine.set_engine(job.engine)?;
     load(&mut machine, &job.plan, false)?;
-    let mut services: [BoxedService<'_, Quiet>; 1] =
-        [Box::new(Terminal::new(port, job, None, None))];
+    let mut services: [BoxedService<'_>; 1] = [Box::new(Terminal::new(port, job, None, None))];
     let end = drive::drive(&mut machine, &mut services, caller, job.course())?;
     drop(services);
     if let End::Signal(n) = end {
@@ -174,7 +167,7 @@ pub fn measure(
 
 /// Loads the software into memory and sets the harts to its entry; `again`: over what a guest has
 /// left.
-pub fn load<O: Observer>(machine: &mut Machine<O>, plan: &Plan, again: bool) -> Result<()> {
+pub fn load(machine: &mut Machine, plan: &Plan, again: bool) -> Result<()> {
     let base = machine.config().memory.base;
     plan.apply(machine.ram(), base)?;
     for s in &plan.segments {

@@ -2,7 +2,6 @@
 
 use crate::error::{Error, Result};
 use nagori_disk::Writes;
-use nagori_hart::world::Observer;
 use nagori_nvmm::{Access, Image};
 use nagori_platform::config::Machine as Description;
 use nagori_platform::machine::{nvmm_for_image, ImageContent, ImageUse, Machine};
@@ -91,12 +90,12 @@ impl NvmmSpec {
     }
 
     /// Puts the image behind a machine's NVMM.
-    pub fn attach<O: Observer>(&self, machine: &mut Machine<O>) -> Result<()> {
+    pub fn attach(&self, machine: &mut Machine) -> Result<()> {
         Ok(machine.attach_nvmm(self.open()?, self.how(), ImageContent::OfImage)?)
     }
 
     /// Gives a machine that boots for a later run the image's content, and nothing of it changes.
-    pub(crate) fn show<O: Observer>(&self, machine: &mut Machine<O>) -> Result<()> {
+    pub(crate) fn show(&self, machine: &mut Machine) -> Result<()> {
         let image = self.look()?;
         Ok(machine.attach_nvmm(image, ImageUse::Temporary, ImageContent::OfImage)?)
     }
@@ -108,7 +107,7 @@ impl NvmmSpec {
     }
 
     /// Puts the image behind the NVMM of a machine that was booted when the image had this state.
-    pub(crate) fn go_on<O: Observer>(&self, machine: &mut Machine<O>, booted: State) -> Result<()> {
+    pub(crate) fn go_on(&self, machine: &mut Machine, booted: State) -> Result<()> {
         let image = self.open()?;
         let fresh = image.header().parent == Some(booted) && image.generation() == 0;
         if (image.header().id, image.generation()) != booted && !fresh {

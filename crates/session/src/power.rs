@@ -5,7 +5,6 @@ use crate::drive::{Restart, Service, Wishes};
 use crate::end::End;
 use crate::error::{Context, Error, Result};
 use crate::words::{duration, grouped};
-use nagori_hart::world::Observer;
 use nagori_platform::clock::Ps;
 use nagori_platform::machine::{Dram, Machine, Point, PowerCut, Step, Stop};
 use std::str::FromStr;
@@ -104,7 +103,7 @@ impl<'a> Cutter<'a> {
 
     /// Counts instructions and time from the machine's present state, and leaves it to the caller
     /// to restart the machine, for which the run ends at each cut.
-    pub fn starting_at<O: Observer>(mut self, machine: &Machine<O>) -> Self {
+    pub fn starting_at(mut self, machine: &Machine) -> Self {
         for p in &mut self.points {
             match p {
                 Point::Instructions(n) => *n = n.saturating_add(machine.instructions()),
@@ -123,11 +122,7 @@ impl<'a> Cutter<'a> {
 }
 
 /// Cuts the power, and reports the losses.
-pub fn cut<O: Observer>(
-    machine: &mut Machine<O>,
-    dram: Dram,
-    caller: &dyn Caller,
-) -> Result<PowerCut> {
+pub fn cut(machine: &mut Machine, dram: Dram, caller: &dyn Caller) -> Result<PowerCut> {
     let cut = machine.power_cut(dram).context("the power cut")?;
     caller.note(&format!(
         "power cut at {} of machine time, behind {} instructions: {} lines of NVMM lost in caches, {} writes in the controller",
@@ -139,8 +134,8 @@ pub fn cut<O: Observer>(
     Ok(cut)
 }
 
-impl<O: Observer> Service<O> for Cutter<'_> {
-    fn before(&mut self, machine: &mut Machine<O>, _: &mut Wishes) -> Result<()> {
+impl Service for Cutter<'_> {
+    fn before(&mut self, machine: &mut Machine, _: &mut Wishes) -> Result<()> {
         if machine.point().is_some() {
             return Ok(());
         }
@@ -162,7 +157,7 @@ impl<O: Observer> Service<O> for Cutter<'_> {
         }
     }
 
-    fn after(&mut self, machine: &mut Machine<O>, stop: Stop, wishes: &mut Wishes) -> Result<()> {
+    fn after(&mut self, machine: &mut Machine, stop: Stop, wishes: &mut Wishes) -> Result<()> {
         // Another service may have set a point behind the last one of these.
         if stop != Stop::Reached || self.next == self.points.len() {
             return Ok(());
@@ -180,7 +175,7 @@ impl<O: Observer> Service<O> for Cutter<'_> {
         Ok(())
     }
 
-    fn finish(&mut self, _: &mut Machine<O>) -> Result<()> {
+    fn finish(&mut self, _: &mut Machine) -> Result<()> {
         let left = self.points.len() - self.next;
         if left > 0 {
             let text = format!(

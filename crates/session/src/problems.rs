@@ -1,6 +1,4 @@
 //! Problems that make a run's figures incomplete or misleading.
-
-use nagori_hart::world::Observer;
 use nagori_memtime::params::Delays;
 use nagori_memtime::{Method, Ps};
 use nagori_platform::machine::{Machine, Report};
@@ -54,7 +52,7 @@ pub struct Asked {
 }
 
 /// The problems of a machine whose run is over.
-pub fn of<O: Observer>(m: &Machine<O>, asked: Asked) -> Vec<Problem> {
+pub fn of(m: &Machine, asked: Asked) -> Vec<Problem> {
     let mut all = implausible(m);
     let regions = m.regions();
     match &regions {
@@ -78,7 +76,7 @@ pub fn of<O: Observer>(m: &Machine<O>, asked: Asked) -> Vec<Problem> {
 }
 
 /// Times of the memories that no device has.
-fn implausible<O: Observer>(m: &Machine<O>) -> Vec<Problem> {
+fn implausible(m: &Machine) -> Vec<Problem> {
     let memories = m.config().regions().into_iter();
     let warnings = memories.filter_map(|r| {
         let warnings = r.config.load().ok()?.warnings;
@@ -94,7 +92,7 @@ fn implausible<O: Observer>(m: &Machine<O>) -> Vec<Problem> {
     warnings.flatten().map(told).collect()
 }
 
-fn warm_up<O: Observer>(m: &Machine<O>, instructions: u64) -> Option<Problem> {
+fn warm_up(m: &Machine, instructions: u64) -> Option<Problem> {
     let w = m.warm_ups();
     let unfinished = w.cut + u64::from(w.open);
     match (w.ended, unfinished) {
@@ -176,7 +174,7 @@ fn delays(method: Method, d: &Delays, [reads, writes]: [u64; 2]) -> bool {
 }
 
 /// What NVMM was to the part of a run that a report covers.
-pub fn nvmm<O: Observer>(m: &Machine<O>, r: &Report) -> Nvmm {
+pub fn nvmm(m: &Machine, r: &Report) -> Nvmm {
     let [_, lines] = lines(r);
     let method = r.memory.method;
     // A guest that has changed something has its reasons.
@@ -206,7 +204,7 @@ pub struct AskedOfNvmm {
 }
 
 /// What figures do not say of NVMM, or of memory, although it was asked for.
-pub fn of_nvmm<O: Observer>(m: &Machine<O>, r: &Report, asked: AskedOfNvmm) -> Vec<Problem> {
+pub fn of_nvmm(m: &Machine, r: &Report, asked: AskedOfNvmm) -> Vec<Problem> {
     let new = |what, message| Problem::new(what, false, message);
     let (used, own) = (nvmm(m, r), own_memory(r));
     let method = asked.method.unwrap_or(r.memory.method);

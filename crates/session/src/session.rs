@@ -11,10 +11,9 @@ use crate::program::{Captured, Executable, Loaded, Mount, Program, Run, Running,
 use crate::rtc::{self, Rtc};
 use crate::snapshot::{self, cache};
 use crate::software::{self, Software, ROOT_DISK};
-use nagori_hart::world::Observer;
 use nagori_platform::config::{slot_names, Machine as Description, SlotKind, DEFAULT_MACHINE};
 use nagori_platform::loader::Plan;
-use nagori_platform::machine::{Engine, Machine, Quiet};
+use nagori_platform::machine::{Engine, Machine};
 use nagori_values::{hint, SIZE};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -417,7 +416,7 @@ impl<'a> Session<'a> {
     /// A machine whose agent waits for a program, in functional mode, connected to the host.
     pub fn start(&self, program: &Loaded) -> Result<Running<'_, 'a>> {
         self.options.suits(program.executable())?;
-        let mut m: Machine = self.booted(Quiet)?;
+        let mut m: Machine = self.booted()?;
         m.set_engine(self.options.engine)?;
         if let Some(method) = program.program.method {
             m.set_method(method)?;
@@ -433,9 +432,9 @@ impl<'a> Session<'a> {
     }
 
     /// A machine whose agent waits for a job, with the interpreter, connected to nothing.
-    pub(crate) fn booted<O: Observer>(&self, observer: O) -> Result<Machine<O>> {
+    pub(crate) fn booted(&self) -> Result<Machine> {
         snapshot::open(&self.booted)?
-            .machine_as(&self.description, observer)
+            .machine_as(&self.description)
             .with_context(|| format!("cannot go on from {}", self.booted.display()))
     }
 

@@ -2,7 +2,7 @@
 
 use nagori_platform::config::{Library, Machine as Description};
 use nagori_platform::loader::{EntryState, Plan, Role, Segment};
-use nagori_platform::machine::{Machine, Quiet, Stop};
+use nagori_platform::machine::{Machine, Stop};
 use nagori_session::drive::{drive, BoxedService, Course, Restart, Service, Terminal, Wishes};
 use nagori_session::guest::{measure, run, RunServices};
 use nagori_session::snapshot::{restore, Saving};
@@ -50,7 +50,7 @@ fn plan(words: &[u32]) -> Plan {
 /// A machine with a program, and the software that a restart loads.
 fn machine(words: &[u32]) -> (Machine, Job) {
     let mut job = Job::unattended(plan(words));
-    let machine = job.machine(&small(), Quiet).unwrap();
+    let machine = job.machine(&small()).unwrap();
     (machine, job)
 }
 
@@ -121,7 +121,7 @@ struct Counts {
     fails: bool,
 }
 
-impl Service<Quiet> for Counts {
+impl Service for Counts {
     fn before(&mut self, _: &mut Machine, wishes: &mut Wishes) -> Result<()> {
         self.before += 1;
         wishes.slice_of(100);
@@ -161,7 +161,7 @@ fn services_hold_restart_and_fail() {
         restarts: 2,
         ..Counts::default()
     };
-    let mut services: [BoxedService<'_, Quiet>; 1] = [Box::new(&mut counts)];
+    let mut services: [BoxedService<'_>; 1] = [Box::new(&mut counts)];
     let end = drive(&mut m, &mut services, &(), job.course()).unwrap();
     drop(services);
     assert_eq!(end, End::Off(0));
@@ -194,7 +194,7 @@ fn without_software_there_is_no_restart() {
         restarts: 1,
         ..Counts::default()
     };
-    let mut services: [BoxedService<'_, Quiet>; 1] = [Box::new(&mut counts)];
+    let mut services: [BoxedService<'_>; 1] = [Box::new(&mut counts)];
     let end = drive(&mut m, &mut services, &(), Course::default()).unwrap();
     assert_eq!(end, End::Restart);
 }
@@ -226,7 +226,7 @@ fn a_run_goes_on_from_where_it_was_saved() {
     assert!((500..8_000_000).contains(&m.instructions()));
     assert_eq!(port.lines(), [""; 0], "it still counts");
 
-    let mut m = restore(&path, &[], Quiet).unwrap();
+    let mut m = restore(&path, &[]).unwrap();
     let rest = Job::unattended(Plan::default());
     let mut port = Capture::new(|_: &str| ());
     let terminal = Terminal::new(&mut port, &rest, None, None);
@@ -234,6 +234,6 @@ fn a_run_goes_on_from_where_it_was_saved() {
     assert_eq!(end.unwrap(), End::Off(0));
     assert_eq!(m.instructions(), (1 << 25) + 8, "as without the snapshot");
     assert_eq!(port.lines(), ["x"]);
-    let e = restore(&dir.path().join("none"), &[], Quiet).err().unwrap();
+    let e = restore(&dir.path().join("none"), &[]).err().unwrap();
     assert!(e.to_string().contains("cannot use the snapshot"), "{e}");
 }

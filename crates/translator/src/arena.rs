@@ -2,6 +2,8 @@
 //! that no mapping is ever both.
 
 use crate::Error;
+use rustix::fs::{ftruncate, memfd_create, MemfdFlags};
+use rustix::io::Errno;
 use rustix::mm::{self, MapFlags, MprotectFlags, MremapFlags, ProtFlags};
 use std::ptr::NonNull;
 
@@ -28,9 +30,9 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    fn new(start: *mut std::ffi::c_void, len: usize) -> Option<Self> {
-        let start = NonNull::new(start.cast())?;
-        Some(Self { start, len })
+    fn new(start: *mut std::ffi::c_void, len: usize) -> Result<Self, Errno> {
+        let start = NonNull::new(start.cast()).ok_or(Errno::NOMEM)?;
+        Ok(Self { start, len })
     }
 }
 
@@ -42,29 +44,58 @@ impl Drop for Mapping {
 }
 
 impl Arena {
-    /// Shared pages without a file, which profilers know as code that a program made. A
-    /// remapping of length 0 maps them a second time.
+    /// An empty arena.
     pub fn new(bytes: usize) -> Result<Self, Error> {
-        let failed = |e: rustix::io::Errno| Error::Memory(e.into());
-        let null = || Error::Memory(std::io::ErrorKind::OutOfMemory.into());
-        let rw = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping, at a place of the kernel's choice.
-        let write =
-            unsafe { mm::mmap_anonymous(std::ptr::null_mut(), bytes, rw, MapFlags::SHARED) };
-        let write = Mapping::new(write.map_err(failed)?, bytes).ok_or_else(null)?;
-        // SAFETY: length 0 leaves the old mapping where it is and makes another one.
-        let run =
-            unsafe { mm::mremap(write.start.as_ptr().cast(), 0, bytes, MremapFlags::MAYMOVE) };
-        let run = Mapping::new(run.map_err(failed)?, bytes).ok_or_else(null)?;
-        let rx = MprotectFlags::READ | MprotectFlags::EXEC;
-        // SAFETY: the mapping is ours, and nothing refers to its bytes yet.
-        unsafe { mm::mprotect(run.start.as_ptr().cast(), bytes, rx) }.map_err(failed)?;
+        let (write, run) = Self::without_file(bytes)
+            .or_else(|_| Self::of_file(bytes))
+            .map_err(|e| Error::Memory(e.into()))?;
         Ok(Self {
             write,
             run,
             used: 0,
             kept: 0,
         })
+    }
+
+    /// Shared pages without a file, which profilers know as code that a program made. A
+    /// remapping of length 0 maps them a second time.
+    fn without_file(bytes: usize) -> Result<(Mapping, Mapping), Errno> {
+        let rw = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping, at a place of the kernel's choice.
+        let write =
+            unsafe { mm::mmap_anonymous(std::ptr::null_mut(), bytes, rw, MapFlags::SHARED) };
+        let write = Mapping::new(write?, bytes)?;
+        // SAFETY: length 0 leaves the old mapping where it is and makes another one.
+        let run =
+            unsafe { mm::mremap(write.start.as_ptr().cast(), 0, bytes, MremapFlags::MAYMOVE) };
+        let run = Mapping::new(run?, bytes)?;
+        let rx = MprotectFlags::READ | MprotectFlags::EXEC;
+        // SAFETY: the mapping is ours, and nothing refers to its bytes yet.
+        unsafe { mm::mprotect(run.start.as_ptr().cast(), bytes, rx) }?;
+        Ok((write, run))
+    }
+
+    /// Two mappings of a file in memory, for hosts that refuse such a remapping: Valgrind, and QEMU in user mode.
+    fn of_file(bytes: usize) -> Result<(Mapping, Mapping), Errno> {
+        let file = memfd_create(c"nagori-code", MemfdFlags::CLOEXEC)?;
+        ftruncate(&file, bytes as u64)?;
+        let map = |prot| {
+            // SAFETY: a new mapping, at a place of the kernel's choice.
+            let at = unsafe {
+                mm::mmap(
+                    std::ptr::null_mut(),
+                    bytes,
+                    prot,
+                    MapFlags::SHARED,
+                    &file,
+                    0,
+                )
+            };
+            Mapping::new(at?, bytes)
+        };
+        let write = map(ProtFlags::READ | ProtFlags::WRITE)?;
+        let run = map(ProtFlags::READ | ProtFlags::EXEC)?;
+        Ok((write, run))
     }
 
     /// The writable mapping.
@@ -117,5 +148,28 @@ impl Arena {
     pub fn patch(&mut self, at: usize, target: usize) {
         let distance = (target as i64 - (at as i64 + 4)) as i32;
         self.bytes()[at..at + 4].copy_from_slice(&distance.to_le_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_kinds_run_what_is_written() {
+        for made in [Arena::without_file(4096), Arena::of_file(4096)] {
+            let (write, run) = made.expect("a host with memory");
+            let mut arena = Arena {
+                write,
+                run,
+                used: 0,
+                kept: 0,
+            };
+            // mov eax, 42; ret
+            let at = arena.add(&[0xb8, 42, 0, 0, 0, 0xc3]).expect("room");
+            // SAFETY: the bytes are a function without arguments.
+            let f: extern "C" fn() -> u32 = unsafe { std::mem::transmute(arena.address(at)) };
+            assert_eq!(f(), 42);
+        }
     }
 }

@@ -479,7 +479,7 @@ impl<W: World> Engine<W> for Translator<W> {
         at: Within,
         stop: u64,
     ) -> Option<Ran> {
-        if W::COMMITS || W::STOPS || W::ACCESSES && M::LINES {
+        if W::COMMITS || W::STOPS {
             return None;
         }
         self.follow(hart, code);
@@ -525,7 +525,7 @@ impl<W: World> Engine<W> for Translator<W> {
         stop: u64,
     ) -> Ran {
         // Observers of instructions use the interpreter.
-        if W::COMMITS || W::STOPS || W::ACCESSES && M::LINES {
+        if W::COMMITS || W::STOPS {
             return Ran::Cold;
         }
         self.follow(hart, code);

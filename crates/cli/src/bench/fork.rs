@@ -7,7 +7,7 @@ use crate::sample::Sample;
 use crate::tables::{row, table, text};
 use anyhow::Context;
 use clap::Args;
-use nagori_platform::machine::{Machine, Quiet};
+use nagori_platform::machine::Machine;
 use serde_json::json;
 use std::time::Instant;
 
@@ -53,7 +53,7 @@ fn resident() -> u64 {
 /// Runs the command.
 pub fn command(a: &ForkArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let description = a.machine.resolve(&[])?;
-    let machine = Machine::new(&description, Quiet).context("the machine cannot be built")?;
+    let machine = Machine::new(&description).context("the machine cannot be built")?;
     let ram = machine.ram();
     let (page, bytes) = (nagori_ram::PAGE, a.touched << 20);
     anyhow::ensure!(
@@ -83,7 +83,7 @@ pub fn command(a: &ForkArgs, messages: &Messages) -> anyhow::Result<Exit> {
             break;
         }
         let begin = Instant::now();
-        let fork = checkpoint.fork(Quiet)?;
+        let fork = checkpoint.fork()?;
         times.push(begin.elapsed().as_secs_f64() * 1e3);
         for n in 0..a.stored {
             fork.ram().write_u64(place(n), n);

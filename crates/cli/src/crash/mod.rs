@@ -17,7 +17,6 @@ use indicatif::{ProgressBar, ProgressStyle};
 use nagori_crash::{
     below, explore, junit, sarif, Budget, Domain, Finding, Frame, Progress, Report, Work,
 };
-use nagori_platform::machine::Quiet;
 use nagori_session::crash::{domain_of, holds_stores, Plan, Prepared, Recovering};
 use nagori_session::{Options, Rootfs, Session};
 use names::Names;
@@ -153,7 +152,7 @@ fn run(a: &ExploreArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let begin = Instant::now();
     let session = boot(a, messages)?;
     let prepared = Prepared::new(&session, plan(a, &session)?)?;
-    names.add_kernel(prepared.base().fork(Quiet)?.ram());
+    names.add_kernel(prepared.base().fork()?.ram());
     let recorded = prepared.record()?;
     let stores = recorded.stores;
     if stores.sum() == 0 && !a.allow_empty {

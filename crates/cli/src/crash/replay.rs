@@ -8,7 +8,7 @@ use anyhow::{bail, Context};
 use clap::{Args, FromArgMatches};
 use nagori_crash::{Bytes, LINE};
 use nagori_isa::reg::x_name;
-use nagori_platform::machine::{Machine, Point, Quiet, Stop};
+use nagori_platform::machine::{Machine, Point, Stop};
 use nagori_session::crash::{Prepared, Recovering};
 use nagori_session::drive::{self, BoxedService, Course, Service, Wishes};
 use nagori_session::{End, Interrupted};
@@ -18,7 +18,7 @@ use std::fmt::Write;
 /// Ends a run at its point.
 struct Arrival;
 
-impl Service<Quiet> for Arrival {
+impl Service for Arrival {
     fn after(
         &mut self,
         _: &mut Machine,
@@ -77,8 +77,8 @@ pub fn command(a: &ReplayArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let at = *at.context("the workload has fewer steps than the finding says: is it of this program, with these files?")?;
 
     let (mut m, mut services) = match &recovery {
-        Some((subject, lines, _)) => subject.again(Quiet, lines)?,
-        None => prepared.again(Quiet)?,
+        Some((subject, lines, _)) => subject.again(lines)?,
+        None => prepared.again()?,
     };
     m.set_point(Some(Point::Instructions(at)));
     services.insert(0, Box::new(Arrival));
@@ -107,7 +107,7 @@ pub fn command(a: &ReplayArgs, messages: &Messages) -> anyhow::Result<Exit> {
 
 fn run(
     m: &mut Machine,
-    services: &mut [BoxedService<'_, Quiet>],
+    services: &mut [BoxedService<'_>],
     messages: &Messages,
 ) -> anyhow::Result<()> {
     match drive::drive(m, services, messages, Course::default())? {

@@ -2,7 +2,6 @@
 
 use super::parameters;
 use crate::tables;
-use nagori_hart::world::Observer;
 use nagori_hart::Privilege;
 use nagori_platform::control::{method_from_number, Fixed};
 use nagori_platform::machine::{Dram, Machine, Point, Stop};
@@ -60,16 +59,12 @@ impl<'a> Control<'a> {
     }
 }
 
-impl<O: Observer> Service<O> for Control<'_> {
+impl Service for Control<'_> {
     fn sources<'a>(&'a self, to: &mut Vec<PollFd<'a>>) {
         self.server.sources(to);
     }
 
-    fn before(
-        &mut self,
-        machine: &mut Machine<O>,
-        wishes: &mut Wishes,
-    ) -> nagori_session::Result<()> {
+    fn before(&mut self, machine: &mut Machine, wishes: &mut Wishes) -> nagori_session::Result<()> {
         let state = &mut self.state;
         state.held = wishes.hold;
         self.server.poll(|request| state.answer(machine, request));
@@ -87,7 +82,7 @@ impl<O: Observer> Service<O> for Control<'_> {
 
     fn after(
         &mut self,
-        machine: &mut Machine<O>,
+        machine: &mut Machine,
         stop: Stop,
         wishes: &mut Wishes,
     ) -> nagori_session::Result<()> {
@@ -98,7 +93,7 @@ impl<O: Observer> Service<O> for Control<'_> {
         Ok(())
     }
 
-    fn may_wake(&self, _machine: &Machine<O>) -> bool {
+    fn may_wake(&self, _machine: &Machine) -> bool {
         self.server.has_clients()
     }
 }
@@ -119,7 +114,7 @@ fn absolute(method: &str, path: &str) -> Result<(), RpcError> {
 }
 
 /// Reads memory.
-fn dump<O: Observer>(machine: &Machine<O>, d: Dump) -> Result<Dumped, RpcError> {
+fn dump(machine: &Machine, d: Dump) -> Result<Dumped, RpcError> {
     let wrong = |text: String| RpcError::new(INVALID_PARAMS, format!("dump: {text}"));
     let harts = machine.config().harts;
     if d.hart.is_some_and(|h| h >= u64::from(harts)) {
@@ -170,11 +165,7 @@ fn dump<O: Observer>(machine: &Machine<O>, d: Dump) -> Result<Dumped, RpcError> 
 }
 
 impl Asked {
-    fn answer<O: Observer>(
-        &mut self,
-        machine: &mut Machine<O>,
-        request: &Request,
-    ) -> Result<Value, RpcError> {
+    fn answer(&mut self, machine: &mut Machine, request: &Request) -> Result<Value, RpcError> {
         match Command::parse(request)? {
             Command::Status => return value(self.status(machine)),
             Command::Parameters => return value(parameters::all(machine)),
@@ -246,11 +237,7 @@ impl Asked {
         }
     }
 
-    fn snapshot<O: Observer>(
-        &self,
-        machine: &mut Machine<O>,
-        path: String,
-    ) -> Result<Value, RpcError> {
+    fn snapshot(&self, machine: &mut Machine, path: String) -> Result<Value, RpcError> {
         absolute("snapshot", &path)?;
         let mut meta = Meta::new();
         devices::note(machine, &mut meta);
@@ -271,7 +258,7 @@ impl Asked {
         }
     }
 
-    fn status<O: Observer>(&self, machine: &mut Machine<O>) -> Status {
+    fn status(&self, machine: &mut Machine) -> Status {
         let method = method_from_number(machine.parameter(Fixed::Method));
         let harts = (0..).map_while(|i| machine.hart(i));
         Status {

@@ -9,17 +9,16 @@ use crate::args::InspectArgs;
 use crate::output::Messages;
 use control::Control;
 use gdb::Gdb;
-use nagori_hart::world::Observer;
 use nagori_session::drive::BoxedService;
 
 /// The services that may hold a machine, according to the arguments. `resets`: whether the
 /// machine's software can be loaded again.
-pub fn services<'a, O: Observer + 'a>(
+pub fn services<'a>(
     a: &InspectArgs,
     resets: bool,
     messages: &'a Messages,
-) -> anyhow::Result<Vec<BoxedService<'a, O>>> {
-    let mut all: Vec<BoxedService<'a, O>> = Vec::new();
+) -> anyhow::Result<Vec<BoxedService<'a>>> {
+    let mut all: Vec<BoxedService<'a>> = Vec::new();
     if let Some(at) = &a.gdb {
         all.push(Box::new(
             Gdb::bind(at, !a.gdb_no_wait, messages)?.run_on(a.gdb_run_on),
@@ -32,10 +31,10 @@ pub fn services<'a, O: Observer + 'a>(
 }
 
 /// A debugger's door; the machine waits for it, and it looks at this hart first.
-pub fn debugger<'a, O: Observer + 'a>(
+pub fn debugger<'a>(
     at: &str,
     hart: usize,
     messages: &'a Messages,
-) -> anyhow::Result<BoxedService<'a, O>> {
+) -> anyhow::Result<BoxedService<'a>> {
     Ok(Box::new(Gdb::bind(at, true, messages)?.at_hart(hart)))
 }

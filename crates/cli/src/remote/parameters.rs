@@ -1,6 +1,4 @@
 //! The machine's parameters by name: the writable rows of the register table.
-
-use nagori_hart::world::Observer;
 use nagori_memtime::{Method, Period, Ps};
 use nagori_platform::control::{
     method_from_number, method_number, Access, ControlError, Fixed, FixedRow, FIXED,
@@ -46,7 +44,7 @@ fn row(wanted: &str) -> Result<&'static FixedRow, RpcError> {
     })
 }
 
-fn describe<O: Observer>(machine: &mut Machine<O>, row: &FixedRow) -> Parameter {
+fn describe(machine: &mut Machine, row: &FixedRow) -> Parameter {
     let value = machine.parameter(row.reg);
     let clock = machine.config().memory.controller.clock;
     let method = (row.reg == Fixed::Method).then(|| method_from_number(value));
@@ -63,7 +61,7 @@ fn describe<O: Observer>(machine: &mut Machine<O>, row: &FixedRow) -> Parameter 
 const REGIONS: &str = "memory.regions.";
 
 /// Changeable values of regions' own memories.
-fn of_regions<O: Observer>(machine: &Machine<O>) -> impl Iterator<Item = (String, Parameter)> {
+fn of_regions(machine: &Machine) -> impl Iterator<Item = (String, Parameter)> {
     let all = machine.region_parameters().into_iter();
     all.map(|(region, key, value)| {
         let parameter = Parameter {
@@ -78,18 +76,14 @@ fn of_regions<O: Observer>(machine: &Machine<O>) -> impl Iterator<Item = (String
 }
 
 /// All parameters.
-pub fn all<O: Observer>(machine: &mut Machine<O>) -> Parameters {
+pub fn all(machine: &mut Machine) -> Parameters {
     let board: Vec<_> = rows().map(|r| (name(r), describe(machine, r))).collect();
     let parameters = board.into_iter().chain(of_regions(machine)).collect();
     Parameters { parameters }
 }
 
 /// Sets a value of a region's own memory; returns its previous value.
-fn set_region<O: Observer>(
-    machine: &mut Machine<O>,
-    key: &str,
-    value: &str,
-) -> Result<String, RpcError> {
+fn set_region(machine: &mut Machine, key: &str, value: &str) -> Result<String, RpcError> {
     let (region, inner) = key
         .strip_prefix(REGIONS)
         .and_then(|k| k.split_once('.'))
@@ -103,8 +97,8 @@ fn set_region<O: Observer>(
 }
 
 /// Sets parameters, all or none; returns those set.
-pub fn set<O: Observer>(
-    machine: &mut Machine<O>,
+pub fn set(
+    machine: &mut Machine,
     values: &BTreeMap<String, SetValue>,
 ) -> Result<Parameters, RpcError> {
     let clock = machine.config().memory.controller.clock;
@@ -156,7 +150,7 @@ pub fn set<O: Observer>(
 }
 
 /// Restores values of regions' memories, the last one first: they were in use a moment ago.
-fn undo<O: Observer>(machine: &mut Machine<O>, changed: Vec<(&String, String)>) {
+fn undo(machine: &mut Machine, changed: Vec<(&String, String)>) {
     for (key, old) in changed.into_iter().rev() {
         let _ = set_region(machine, key, &old);
     }
@@ -210,11 +204,10 @@ fn plain(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
     use nagori_platform::config::{Library, Machine as Description};
-    use nagori_platform::machine::Quiet;
 
-    fn machine() -> Machine<Quiet> {
+    fn machine() -> Machine {
         let d = Description::load(&Library::installed(), "vc707", &[]).unwrap();
-        Machine::new(&d, Quiet).unwrap()
+        Machine::new(&d).unwrap()
     }
 
     fn values(of: &[(&str, SetValue)]) -> BTreeMap<String, SetValue> {

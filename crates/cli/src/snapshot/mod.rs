@@ -8,10 +8,8 @@ use crate::args::{CacheArgs, MachineArgs, ModulesArgs};
 use crate::console;
 use crate::guest::{self, Attended};
 use crate::output::{self, Exit, Messages, SUCCESS};
-use crate::trace::{Tracer, Watch};
 use anyhow::bail;
 use nagori_platform::loader::{Plan, Symbols};
-use nagori_platform::machine::Quiet;
 use nagori_platform::snapshot::{Header, Snapshot};
 use nagori_session::devices::Devices;
 use nagori_session::drive::htif::Words;
@@ -29,25 +27,18 @@ const SHELL: &str = "nagori-ctl snapshot && cd /root && setsid cttyhack sh -l";
 
 /// Runs `nagori resume`.
 pub fn resume(a: &ResumeArgs, messages: &Messages) -> anyhow::Result<Exit> {
-    let trace = a.run_args.trace_file.as_ref();
-    match trace.filter(|_| !a.run_args.traces_bus()) {
-        Some(path) => {
-            // A file that is not a snapshot is refused before other files are created.
-            let isa = open(&a.file)?.header().description.config.extensions();
-            let tracer = Tracer::create(path, &a.run_args.trace, isa, Default::default())?;
-            resume_with(a, tracer, messages)
-        }
-        None => resume_with(a, Quiet, messages),
-    }
-}
-
-fn resume_with<O: Watch>(a: &ResumeArgs, observer: O, messages: &Messages) -> anyhow::Result<Exit> {
+    // A file that is not a snapshot is refused before other files are created.
+    let isa = open(&a.file)?.header().description.config.extensions();
+    let tracer = guest::tracer(&a.run_args, isa, &Symbols::default())?;
     let devices = a.devices.devices();
     devices.check_noted(&open(&a.file)?.header().meta)?;
     let started = Instant::now();
     let mut settings = a.set.clone();
     settings.extend(a.run_args.settings());
-    let mut machine = restore(&a.file, &settings, observer)?;
+    let mut machine = restore(&a.file, &settings)?;
+    if let Some(t) = tracer {
+        machine.set_event_sink(Some(Box::new(t)));
+    }
     let took = started.elapsed().as_secs_f64();
     messages.note(&format!("{}: restored in {took:.2} s", a.file.display()));
     if a.run_args.timed || a.run_args.functional {

@@ -326,7 +326,7 @@ impl Hart {
     /// happens in the order of time.
     #[inline(always)]
     pub(crate) fn contended<Wd: World>(&self, w: &mut Wd, line: u64, at: RunPoint) -> bool {
-        !Wd::PARALLEL && w.coherence().contention.is(line, self.cycle + at.offset())
+        w.coherence().contention.is(line, self.cycle + at.offset())
     }
 
     /// Brings a line into L1D (if it is not there with the needed right); the hart's time advances
@@ -554,7 +554,7 @@ impl Hart {
             None if hint.is_some_and(|h| h.last & 1 != 0) => c.l1d[id].filled_last(index),
             None => c.l1d[id].filled(index),
         }
-        if !Wd::PARALLEL && c.contention.is(line, asked) {
+        if c.contention.is(line, asked) {
             c.keep_off_filters(id, line);
             self.data.release(&mut c.l1d[id], index);
         }
@@ -695,7 +695,7 @@ impl Hart {
         let own = w.coherence().l1d[id].find(line);
         let own_modified =
             own.is_some_and(|i| w.coherence().l1d[id].entry(i).1 == LineState::Dirty);
-        if (others && !W::PARALLEL) || own_modified {
+        if others || own_modified {
             self.bus_free(at)?;
         }
         if others {
@@ -722,9 +722,7 @@ impl Hart {
         keep: bool,
         at: RunPoint,
     ) -> Result<(), NotNow> {
-        if !W::PARALLEL {
-            self.bus_free(at)?;
-        }
+        self.bus_free(at)?;
         if self.cleaned.take() == Some(line) {
             return Ok(());
         }

@@ -91,8 +91,8 @@ impl Mode for Detailed {
     }
 
     #[inline(always)]
-    fn goes_on<W: World>(h: &Hart) -> bool {
-        !W::PARALLEL && h.has_buffers()
+    fn goes_on(h: &Hart) -> bool {
+        h.has_buffers()
     }
 
     #[inline(always)]
@@ -185,10 +185,7 @@ impl Mode for Detailed {
 
     #[inline(always)]
     fn visible<W: World>(h: &mut Hart, _w: &mut W, at: RunPoint) -> Result<(), NotNow> {
-        match W::PARALLEL {
-            true => Ok(()),
-            false => h.bus_free(at),
-        }
+        h.bus_free(at)
     }
 
     #[inline(always)]
@@ -211,7 +208,7 @@ impl Mode for Detailed {
 
     #[inline(always)]
     fn hands_over<W: World>(h: &mut Hart, w: &mut W, at: RunPoint) -> Result<(), NotNow> {
-        match h.config.hands_over && !W::PARALLEL {
+        match h.config.hands_over {
             true => h.hand_over(w, at),
             false => Ok(()),
         }

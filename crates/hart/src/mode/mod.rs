@@ -79,7 +79,7 @@ pub trait Mode: Copy + 'static {
     }
     /// Whether the hart goes on if a load misses.
     #[inline(always)]
-    fn goes_on<W: World>(_h: &Hart) -> bool {
+    fn goes_on(_h: &Hart) -> bool {
         false
     }
     /// A load that has missed the filter has been executed.

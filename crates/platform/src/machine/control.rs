@@ -7,7 +7,7 @@ use crate::control::{
     Fixed, HartStat, MemStat, Reg, StatsAction,
 };
 use crate::iomap::MACHINE;
-use nagori_hart::world::{Marker, Observer, Requester};
+use nagori_hart::world::{Marker, Requester};
 use nagori_hart::HartStats;
 use nagori_memtime::stats::{Counters, Histogram};
 use nagori_memtime::{BoardParams, Clocks, Ps, Stats};
@@ -39,14 +39,14 @@ impl ControlState {
 }
 
 /// The machine during one access.
-struct Port<'a, 'b, O> {
-    world: &'a mut Surroundings<O>,
+struct Port<'a, 'b> {
+    world: &'a mut Surroundings,
     by: &'a Requester<'b>,
     now: Ps,
     cached: Option<Box<(Ps, Stats)>>,
 }
 
-impl<O> Surroundings<O> {
+impl Surroundings {
     fn with_control<R>(
         &mut self,
         by: &Requester<'_>,
@@ -80,7 +80,7 @@ impl<O> Surroundings<O> {
 /// A number that no hart has, for the host's accesses.
 const HOST: usize = usize::MAX;
 
-impl<O: Observer> Machine<O> {
+impl Machine {
     fn as_guest<R>(&mut self, f: impl FnOnce(&mut dyn ControlPort) -> R) -> R {
         let stats = HartStats::default();
         let by = Requester {
@@ -145,7 +145,7 @@ fn hart_counter(v: &HartView, s: HartStat) -> u64 {
     }
 }
 
-impl<O> Port<'_, '_, O> {
+impl Port<'_, '_> {
     fn params(&self) -> &BoardParams {
         self.world.memory.board.params()
     }
@@ -207,7 +207,7 @@ impl<O> Port<'_, '_, O> {
     }
 }
 
-impl<O> ControlPort for Port<'_, '_, O> {
+impl ControlPort for Port<'_, '_> {
     fn get(&mut self, reg: Reg) -> u64 {
         let p = self.params();
         let (t, d, r) = (p.timing, p.delays, p.refresh);

@@ -8,11 +8,7 @@
 use super::point::Awaited;
 use super::Machine;
 use nagori_hart::debug::lookup;
-use nagori_hart::lines::Coherence;
-use nagori_hart::world::{
-    self, AccessKind, BusFault, DevicePlace, Event, LineRequest, Marker, MemAccess, MemPort,
-    Observer, Requester, Stall, Transfer, World,
-};
+use nagori_hart::world::{AccessKind, Commit, MemAccess};
 use nagori_hart::{Hart, Privilege};
 use nagori_ram::GuestRam;
 use std::ops::Range;
@@ -119,7 +115,7 @@ fn class(pc: u64) -> u64 {
 
 impl Debug {
     /// Whether anything can stop a hart.
-    fn active(&self) -> bool {
+    pub(super) fn active(&self) -> bool {
         !self.breakpoints.is_empty()
             || !self.watches.is_empty()
             || self.passes.is_some()
@@ -136,7 +132,24 @@ impl Debug {
         true
     }
 
-    fn stops(&mut self, hart: usize, pc: u64) -> bool {
+    /// An instruction has been executed.
+    pub(super) fn committed(&mut self, c: &Commit) {
+        if let Some(awaited) = &mut self.awaited {
+            awaited.committed(c);
+        }
+        for a in c.accesses() {
+            let hit = self.watches.iter().find(|w| w.sees(&a));
+            if let Some(watch) = hit {
+                self.harts[c.hart].touched = Some((a.vaddr, *watch));
+            }
+        }
+    }
+
+    /// Whether a hart is to stop before the instruction at `pc`, when so many lines of NVMM were written.
+    pub(super) fn stops(&mut self, hart: usize, pc: u64, written: u64) -> bool {
+        if self.awaited.is_some_and(|a| a.is_over(written)) {
+            self.passes = Some(0);
+        }
         // This instruction will be checked again, and then the debugger's conditions apply.
         if self.passes == Some(0) {
             return true;
@@ -146,6 +159,16 @@ impl Debug {
             *left -= 1;
         }
         stops
+    }
+
+    /// An instruction for which `stops` returned false was abandoned.
+    pub(super) fn tried_again(&mut self, hart: usize, pc: u64) {
+        let h = &mut self.harts[hart];
+        // A block whose line has to be fetched is given up before its first instruction was asked
+        // about.
+        if h.passed == Some(pc) {
+            h.standing = Some(pc);
+        }
     }
 
     fn asked(&mut self, hart: usize, pc: u64) -> bool {
@@ -174,156 +197,7 @@ impl Debug {
     }
 }
 
-/// The machine as harts see it while a debugger waits for something.
-pub(super) struct Watched<'a, W> {
-    pub inner: &'a mut W,
-    pub debug: &'a mut Debug,
-}
-
-impl<W: World> world::Bus for Watched<'_, W> {
-    #[inline(always)]
-    fn ram(&self) -> &GuestRam {
-        self.inner.ram()
-    }
-    #[inline(always)]
-    fn ram_base(&self) -> u64 {
-        self.inner.ram_base()
-    }
-    fn device_place(&mut self, paddr: u64) -> DevicePlace {
-        self.inner.device_place(paddr)
-    }
-    fn mmio_read(&mut self, by: &Requester<'_>, paddr: u64, size: u8) -> Result<u64, BusFault> {
-        self.inner.mmio_read(by, paddr, size)
-    }
-    fn mmio_write(
-        &mut self,
-        by: &Requester<'_>,
-        paddr: u64,
-        size: u8,
-        value: u64,
-    ) -> Result<(), BusFault> {
-        self.inner.mmio_write(by, paddr, size, value)
-    }
-    fn time(&self, cycle: u64) -> u64 {
-        self.inner.time(cycle)
-    }
-    fn cycle_of_time(&self, time: u64) -> u64 {
-        self.inner.cycle_of_time(time)
-    }
-}
-
-impl<W: World> MemPort for Watched<'_, W> {
-    const BLOCKS: bool = W::BLOCKS;
-    fn read_line(&mut self, req: &LineRequest) -> u64 {
-        self.inner.read_line(req)
-    }
-    fn write_line(&mut self, req: &LineRequest) -> u64 {
-        self.inner.write_line(req)
-    }
-    fn transfer(&mut self, req: &LineRequest, write: bool) -> Transfer {
-        self.inner.transfer(req, write)
-    }
-    fn post_line(&mut self, req: &LineRequest) {
-        self.inner.post_line(req);
-    }
-    fn prefetch_line(&mut self, req: &LineRequest, token: u64) -> Transfer {
-        self.inner.prefetch_line(req, token)
-    }
-    fn load_begins(&mut self, hart: usize, line: u64) {
-        self.inner.load_begins(hart, line);
-    }
-    fn write_ahead(&mut self, req: &LineRequest, reads: bool, token: u64) -> Transfer {
-        self.inner.write_ahead(req, reads, token)
-    }
-    fn claim_line(&mut self, hart: usize, line: u64) {
-        self.inner.claim_line(hart, line);
-    }
-    fn begin_fill(&mut self, hart: usize, line: u64) -> bool {
-        self.inner.begin_fill(hart, line)
-    }
-    fn end_fill(&mut self, hart: usize, cycle: u64) -> Option<usize> {
-        self.inner.end_fill(hart, cycle)
-    }
-    fn attributes(&self) -> bool {
-        self.inner.attributes()
-    }
-    fn stalled(&mut self, stall: &Stall) {
-        self.inner.stalled(stall);
-    }
-    fn line_dirtied(&mut self, line: u64) {
-        self.inner.line_dirtied(line);
-    }
-    fn line_aged(&mut self, line: u64, name: u64) {
-        self.inner.line_aged(line, name);
-    }
-    fn nvmm_lines_written(&self) -> u64 {
-        self.inner.nvmm_lines_written()
-    }
-}
-
-impl<W: World> Observer for Watched<'_, W> {
-    const COMMITS: bool = true;
-    const WORDS: bool = W::WORDS;
-    const TRAPS: bool = W::TRAPS;
-    const WRITE_BACKS: bool = W::WRITE_BACKS;
-    const ACCESSES: bool = W::ACCESSES;
-    const STOPS: bool = true;
-    fn accessed(&self, kind: AccessKind, paddr: u64, size: u8) {
-        self.inner.accessed(kind, paddr, size);
-    }
-    fn watches(&self, paddr: u64, bytes: u64) -> bool {
-        self.inner.watches(paddr, bytes)
-    }
-    fn happened(&mut self, event: &Event<'_>) {
-        if let Event::Commit(c) = event {
-            if let Some(awaited) = &mut self.debug.awaited {
-                awaited.committed(c);
-            }
-            for a in c.accesses() {
-                let hit = self.debug.watches.iter().find(|w| w.sees(&a));
-                if let Some(watch) = hit {
-                    self.debug.harts[c.hart].touched = Some((a.vaddr, *watch));
-                }
-            }
-        }
-        match (event, event.trap()) {
-            (Event::Commit(_), _) if W::COMMITS => self.inner.happened(event),
-            // Observers without instructions are told of their traps only.
-            (Event::Commit(_), Some(t)) if W::TRAPS => self.inner.happened(&Event::Trap(t)),
-            (Event::Commit(_), _) => {}
-            _ => self.inner.happened(event),
-        }
-    }
-    fn stops(&mut self, hart: usize, pc: u64) -> bool {
-        let written = self.inner.nvmm_lines_written();
-        if self.debug.awaited.is_some_and(|a| a.is_over(written)) {
-            self.debug.passes = Some(0);
-        }
-        self.debug.stops(hart, pc)
-    }
-    fn tried_again(&mut self, hart: usize, pc: u64) {
-        let h = &mut self.debug.harts[hart];
-        // A block whose line has to be fetched is given up before its first instruction was asked
-        // about.
-        if h.passed == Some(pc) {
-            h.standing = Some(pc);
-        }
-    }
-}
-
-impl<W: World> World for Watched<'_, W> {
-    fn coherence(&mut self) -> &mut Coherence {
-        self.inner.coherence()
-    }
-    fn marker(&mut self, hart: usize, cycle: u64, marker: Marker, value: u64) -> bool {
-        self.inner.marker(hart, cycle, marker, value)
-    }
-    fn hands_over(&mut self, hart: &Hart, later: u64) -> u64 {
-        self.inner.hands_over(hart, later)
-    }
-}
-
-impl<O: Observer> Machine<O> {
+impl Machine {
     /// Whether the debugger's interpreter has to run the harts.
     #[inline(always)]
     pub(super) fn debugged(&self) -> bool {

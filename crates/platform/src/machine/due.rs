@@ -7,9 +7,9 @@
 use super::roster::Roster;
 use super::{sleeps, Machine};
 use nagori_hart::lines::carry_out;
-use nagori_hart::world::{Event, LineKind, LineRequest, MemPort, Observer};
+use nagori_hart::world::{Event, LineKind, LineRequest, MemPort};
 
-impl<O: Observer> Machine<O> {
+impl Machine {
     /// Whether a turn that has begun is not over yet; `next` is the time of the next event.
     pub(super) fn has_turn(&self, next: u64) -> bool {
         self.window.turn().is_some_and(|(i, end)| {
@@ -34,9 +34,7 @@ impl<O: Observer> Machine<O> {
                     asid: 0,
                     older,
                 };
-                if O::WRITE_BACKS {
-                    w.observer.happened(&Event::WriteBack(&request));
-                }
+                w.observers.happened(&Event::WriteBack(&request));
                 w.post_line(&request);
             }
             carry_out(w);

@@ -1,7 +1,7 @@
 //! The engine that runs the harts' code.
 
 use super::{Machine, MachineError};
-use nagori_hart::world::{Observer, World};
+use nagori_hart::world::World;
 use nagori_translator::{Options, Piece, Stats, Translator};
 
 /// An engine. Results are the same, only host time differs.
@@ -37,7 +37,7 @@ fn translators<W: World>(engine: Engine, n: usize) -> Result<Vec<Translator<W>>,
     }
 }
 
-impl<O: Observer> Machine<O> {
+impl Machine {
     /// Chooses the engine, at any time.
     pub fn set_engine(&mut self, engine: Engine) -> Result<(), MachineError> {
         let n = self.harts.len();
@@ -48,11 +48,11 @@ impl<O: Observer> Machine<O> {
         Ok(())
     }
 
-    /// Whether harts run at the same time, in threads of the host, and if so, how many core
+    /// Whether harts run at the same time while the timing model is off, in threads of the host, and if so, how many core
     /// cycles they may be apart (at least 1); [`DEFAULT_SKEW`] is a good choice. It can be
     /// changed at any time. Parallel runs are **not deterministic**: guests see another order of
-    /// one another's accesses in each run, and times are right to the skew only. While a debugger
-    /// has places to stop at, harts run one after the other all the same.
+    /// one another's accesses in each run, and times are right to the skew only. With the timing model, and while
+    /// a debugger has places to stop at or instructions are reported, harts run one after the other all the same.
     ///
     /// An error if the description has `memory.track_persistence`: what is lost in a power cut is only
     /// known where stores have an order.
@@ -60,11 +60,7 @@ impl<O: Observer> Machine<O> {
         if skew.is_some() && self.world.behind.is_some() {
             return Err(MachineError::ParallelTracked);
         }
-        if skew.is_some() && self.world.epochs.is_some() {
-            return Err(MachineError::ParallelEpochs);
-        }
         self.parallel = skew.map(|s| s.max(1));
-        self.was_parallel |= skew.is_some();
         self.host_threads = std::thread::available_parallelism().map_or(1, usize::from);
         if skew.is_some() && self.together.is_empty() {
             self.together = translators(self.engine, self.harts.len())?;

@@ -1,11 +1,9 @@
 //! Machines that go on from one moment of another one, in memory of the host: as with a snapshot, but without a file,
 //! and with pages that are shared until they are stored to.
 
-use super::{Machine, MachineError, MachineState};
+use super::{Machine, MachineError, MachineState, Watching};
 use crate::config::{EpochConfig, Machine as Description};
 use crate::loader::Software;
-use nagori_hart::world::Observer;
-use nagori_hart::Hart;
 use nagori_ram::{GuestRam, Kept, PAGE};
 use nagori_translator::Translator;
 use std::collections::HashMap;
@@ -24,7 +22,7 @@ pub struct Checkpoint {
     software: Option<Arc<Software>>,
 }
 
-impl<O: Observer> Machine<O> {
+impl Machine {
     /// Keeps the machine as it is now. May be called whenever [`Machine::run`] has returned; the run that goes on is
     /// not disturbed.
     pub fn checkpoint(&self) -> Result<Checkpoint, MachineError> {
@@ -46,29 +44,26 @@ impl<O: Observer> Machine<O> {
 
 impl Checkpoint {
     /// A machine that goes on from here, with the interpreter.
-    pub fn fork<O: Observer>(&self, observer: O) -> Result<Machine<O>, MachineError> {
+    pub fn fork(&self) -> Result<Machine, MachineError> {
         let ram = GuestRam::from_kept(&self.memory)?;
         let mut description = self.description.clone();
         description.config.epoch = self.epoch.clone();
-        let mut machine = Machine::with_ram(&description, ram, observer)?;
+        let mut machine = Machine::with_ram(&description, ram)?;
         machine.description = self.description.clone();
         machine.load_state(self.state.clone())?;
         machine.set_software(self.software.clone());
-        if O::ACCESSES && !machine.world.timed {
-            // Accesses that passed before may be observed now.
-            machine.harts.iter_mut().for_each(Hart::ask_anew);
-        }
         Ok(machine)
     }
 
     /// The same, with the engine of a machine that is not needed any more. If that one has the same description, what it has
-    /// decoded and translated is used again, as far as memory is the same there.
-    pub fn fork_after<O: Observer>(
+    /// decoded and translated is used again, as far as memory is the same there. Accesses are watched from the start.
+    pub fn fork_after(
         &self,
-        before: Machine<O>,
-        observer: O,
-    ) -> Result<Machine<O>, MachineError> {
-        let mut machine = self.fork(observer)?;
+        before: Machine,
+        watching: Option<Watching>,
+    ) -> Result<Machine, MachineError> {
+        let mut machine = self.fork()?;
+        machine.watch_accesses(watching);
         if before.description != self.description {
             machine.set_engine(before.engine)?;
             return Ok(machine);
@@ -85,8 +80,8 @@ impl Checkpoint {
         let (mut a, mut b) = ([0; PAGE as usize], [0; PAGE as usize]);
         let mut known: HashMap<u64, bool> = HashMap::new();
         let mut same = |page: u64| {
-            // Observers learn of instructions there when they are decoded.
-            if O::ACCESSES && w.observer.watches(page, PAGE) {
+            // Instructions there are reported when they are decoded.
+            if w.observers.watches(page, PAGE) {
                 return false;
             }
             *known.entry(page).or_insert_with(|| {

@@ -10,7 +10,7 @@ use super::{Machine, Report, Stop};
 use crate::clock::Ps;
 use crate::config::Method;
 use crate::control::method_from_number;
-use nagori_hart::world::{Marker, Observer};
+use nagori_hart::world::Marker;
 use nagori_memtime::Stats;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -101,7 +101,7 @@ impl Markers {
     }
 }
 
-impl<O: Observer> Machine<O> {
+impl Machine {
     /// Times only regions of interest: the timing model is turned on where one begins, and off
     /// where it ends. Between them the machine runs in functional mode.
     pub fn set_timed_regions(&mut self, on: bool) {

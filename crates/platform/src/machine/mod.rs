@@ -4,7 +4,6 @@
 //! The order of turns (`turns`) follows from machine time alone, so the order of events depends on
 //! nothing but the machine.
 
-mod compiled;
 mod control;
 mod debug;
 mod due;
@@ -14,6 +13,7 @@ mod fork;
 mod marker;
 mod memory;
 mod nvmm;
+mod observed;
 mod parallel;
 mod parts;
 mod point;
@@ -28,7 +28,6 @@ mod turns;
 mod warm_up;
 mod world;
 
-pub use compiled::{Compiled, Quiet};
 pub use debug::{DebugStop, Watch, WatchKind, Why, MAX_POINTS};
 pub use engine::{Engine, DEFAULT_SKEW};
 pub use epochs::{EpochCounts, EpochError, EpochReport, HartEpochReport};
@@ -39,6 +38,7 @@ pub use nagori_translator::{
     Measured, Options as TranslatorOptions, Piece, Reason, Stats as TranslatorStats,
 };
 pub use nvmm::{geometry, nvmm_for_image, ImageContent, ImageUse};
+pub use observed::{AccessSink, EventSink, Watching};
 pub use parts::{caches, hart_config};
 pub use point::{Point, Step};
 pub use power::{Dram, PowerCut};
@@ -55,10 +55,10 @@ use crate::loader::Software;
 use memory::Memory;
 use nagori_hart::engine::NoEngine;
 use nagori_hart::lines::Coherence;
-use nagori_hart::world::Observer;
 use nagori_hart::{CodeCache, Exit, Hart, HartError};
 use nagori_ram::{GuestRam, RamError};
 use nagori_translator::Translator;
+use observed::{Observed, Observers};
 use parking_lot::Mutex;
 use roster::Roster;
 use shared::{Held, Shared};
@@ -110,9 +110,6 @@ pub enum MachineError {
     /// Parallel harts while the content of caches is tracked.
     #[error("harts cannot run at the same time while what caches hold is tracked: stores reach lines that others have taken a little late; set memory.track_persistence=false in the machine's description, or run without --parallel")]
     ParallelTracked,
-    /// Parallel harts while NVMM is emulated by epochs.
-    #[error("harts cannot run at the same time while NVMM is emulated by epochs: counters would show what other harts do at other times")]
-    ParallelEpochs,
     /// Epochs whose values are out of range or cannot be measured.
     #[error("epochs: {0}")]
     Epochs(#[from] EpochError),
@@ -196,14 +193,14 @@ fn drive_lines(h: &mut Hart, lines: u64, cycle: u64) {
 }
 
 /// A machine.
-pub struct Machine<O: Observer = Quiet> {
+pub struct Machine {
     pub(crate) description: config::Machine,
     config: MachineConfig,
     harts: Vec<Hart>,
     code: Vec<CodeCache>,
     /// Empty where the interpreter does everything.
-    translators: Vec<Translator<Surroundings<O>>>,
-    world: Held<O>,
+    translators: Vec<Translator<Surroundings>>,
+    world: Held,
     /// Core cycles that harts may be apart, if they run at the same time.
     parallel: Option<u64>,
     /// How many threads the host runs at the same time.
@@ -212,7 +209,7 @@ pub struct Machine<O: Observer = Quiet> {
     was_parallel: bool,
     engine: Engine,
     /// As `translators`, for harts that run at the same time.
-    together: Vec<Translator<Shared<O>>>,
+    together: Vec<Translator<Shared>>,
     started: stats::Baseline,
     marks: Vec<(u64, Report)>,
     /// Instructions of all harts at which caches count as warm.
@@ -238,19 +235,15 @@ pub struct Machine<O: Observer = Quiet> {
     software: Option<Arc<Software>>,
 }
 
-impl<O: Observer> Machine<O> {
+impl Machine {
     /// Builds a machine from a checked description.
-    pub fn new(resolved: &config::Machine, observer: O) -> Result<Self, MachineError> {
+    pub fn new(resolved: &config::Machine) -> Result<Self, MachineError> {
         let ram = GuestRam::new(resolved.config.memory.size.0)?;
-        Self::with_ram(resolved, ram, observer)
+        Self::with_ram(resolved, ram)
     }
 
     /// Builds a machine with a memory, which has the size that the description says.
-    fn with_ram(
-        resolved: &config::Machine,
-        ram: GuestRam,
-        observer: O,
-    ) -> Result<Self, MachineError> {
+    fn with_ram(resolved: &config::Machine, ram: GuestRam) -> Result<Self, MachineError> {
         let described = resolved;
         let resolved = &epochs::completed(described)?;
         let epochs = epochs::Epochs::new(&resolved.config)?;
@@ -280,7 +273,7 @@ impl<O: Observer> Machine<O> {
             core_clock: Clock::new(config.core_period()),
             timebase: Clock::new(config.timebase()),
             board: config.board.clone(),
-            observer,
+            observers: Observers::default(),
             views: vec![HartView::default(); n],
             timed: true,
             markers: config.markers,
@@ -289,14 +282,12 @@ impl<O: Observer> Machine<O> {
             nvmm_lines_written: 0,
             image: None,
             keeps_queue: m.persistence_domain == config::PersistenceDomain::None,
-            reached: O::REACHED.then(Vec::new),
-            latest: Ps::ZERO,
+            reached: None,
             control: control::ControlState::default(),
             profile: None,
             epochs: epochs.map(Box::new),
         };
         stats::count_by_privilege(&mut harts, &world.coherence, config.count_by_privilege);
-        world.bus.record_deeds(O::DEVICES);
         if m.track_persistence {
             world.coherence.track_versions();
         }
@@ -365,11 +356,6 @@ impl<O: Observer> Machine<O> {
         self.software.as_ref()
     }
 
-    /// The observer of the machine.
-    pub fn observer_mut(&mut self) -> &mut O {
-        &mut self.world.observer
-    }
-
     /// All harts at reset at `pc`, with their index in a0 and the given a1 and a2.
     pub fn start_at(&mut self, pc: u64, a1: u64, a2: u64) {
         self.held = None;
@@ -413,7 +399,7 @@ impl<O: Observer> Machine<O> {
     /// Whether transfers of devices cost anything follows from how harts are timed.
     fn follow_timing(&mut self) {
         let w = &mut *self.world;
-        let cost = w.timed && self.parallel.is_none();
+        let cost = w.timed;
         w.bus.set_transfers_cost(cost);
     }
 
@@ -651,9 +637,13 @@ impl<O: Observer> Machine<O> {
     }
 }
 
-impl<O: Observer + Send> Machine<O> {
-    /// As [`Machine::run`], compiled by the crate that names it.
-    fn run_here(&mut self, cycles: u64, instructions: Option<u64>) -> Stop {
+impl Machine {
+    /// Runs for about `cycles` core cycles of machine time, or until something
+    /// else must happen. What happens in the guest does not depend on `cycles`: the scheduler
+    /// is left only at points that it reaches anyhow, at most 2^20 cycles apart.
+    ///
+    /// `instructions` bounds [`Machine::steps`]; the last block may pass it by its length.
+    pub fn run(&mut self, cycles: u64, instructions: Option<u64>) -> Stop {
         let stop = self.run_on(cycles, instructions);
         if self.world.image.is_some() && self.world.keeps_queue {
             // What leaves the machine now, such as output, may follow from what is durable.
@@ -665,6 +655,21 @@ impl<O: Observer + Send> Machine<O> {
             // What statistics show of prefetches does not depend on when memory was looked at.
             self.settle_memory();
         }
+        stop
+    }
+
+    /// The same up to a machine time at most: harts touch no device and no memory of others from there on, and no device
+    /// does anything. A hart's own instructions may go on to the end of a block. What happens in the guest does not
+    /// depend on `until`, either.
+    ///
+    /// [`Stop::Slice`] if the time is reached; [`Stop::Idle`] with the machine's own next event if all harts wait.
+    pub fn run_until(&mut self, until: Ps, cycles: u64, instructions: Option<u64>) -> Stop {
+        self.horizon = match until {
+            Ps::NEVER => u64::MAX,
+            t => self.world.cycle_at(t),
+        };
+        let stop = self.run(cycles, instructions);
+        self.horizon = u64::MAX;
         stop
     }
 
@@ -687,9 +692,12 @@ impl<O: Observer + Send> Machine<O> {
             // Between accesses to devices only the harts' own time passes.
             let event = self.world.next_event();
             let turn = match self.parallel {
-                // With a debugger, harts run one after the other, so that stops are exact.
+                // Where time or the order of instructions matters, harts run one after the other.
                 Some(skew)
-                    if !self.debugged() && self.point.is_none() && self.horizon == u64::MAX =>
+                    if !self.world.timed
+                        && !self.is_observed()
+                        && self.point.is_none()
+                        && self.horizon == u64::MAX =>
                 {
                     self.run_together(skew, &mut spent, cycles, instructions)
                 }
@@ -775,7 +783,7 @@ impl<O: Observer + Send> Machine<O> {
                 end,
                 bus_limit,
             } = turn;
-            let debugged = self.debugged();
+            let observed = self.is_observed();
             let h = &mut self.harts[i];
             let mut bus_limit = bus_limit;
             if h.fills() && !resumed {
@@ -791,24 +799,23 @@ impl<O: Observer + Send> Machine<O> {
                 bus_limit = bus_limit.min(h.bus_limit());
             }
             let (code, world) = (&mut self.code[i], &mut *self.world);
-            let exit = match (self.translators.get_mut(i), &mut self.debug) {
-                (_, Some(debug)) if debugged => {
-                    let mut world = debug::Watched {
-                        inner: world,
-                        debug,
-                    };
-                    h.run_ahead(code, &mut world, limit, bus_limit, &mut NoEngine)
+            let exit = if observed {
+                let debug = self.debug.as_deref_mut().filter(|d| d.active());
+                let mut world = Observed {
+                    inner: world,
+                    debug,
+                };
+                h.run_ahead(code, &mut world, limit, bus_limit, &mut NoEngine)
+            } else {
+                let mut engine = self.translators.get_mut(i);
+                if let Some(t) = &mut engine {
+                    t.begin(h);
                 }
-                (mut engine, _) => {
-                    if let Some(t) = &mut engine {
-                        t.begin(h);
-                    }
-                    let exit = h.run_ahead(code, world, limit, bus_limit, &mut engine);
-                    if let Some(t) = engine {
-                        t.end(h);
-                    }
-                    exit
+                let exit = h.run_ahead(code, world, limit, bus_limit, &mut engine);
+                if let Some(t) = engine {
+                    t.end(h);
                 }
+                exit
             };
             // A hart that has stopped within a block has the cycle of the block's start.
             *spent += h.cycle.saturating_sub(now).max(1);

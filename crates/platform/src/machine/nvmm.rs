@@ -7,7 +7,6 @@
 use super::world::Surroundings;
 use super::{Machine, MachineError};
 use crate::config::{MachineConfig, PersistenceDomain};
-use nagori_hart::world::Observer;
 use nagori_nvmm::{Domain, Geometry, Image, Undo, Words};
 use nagori_ram::{GuestRam, Sharing, PAGE};
 use std::collections::BTreeMap;
@@ -98,7 +97,7 @@ fn put(ram: &GuestRam, offset: u64, w: &Words) {
     }
 }
 
-impl<O: Observer> Machine<O> {
+impl Machine {
     /// Puts an image behind NVMM: NVMM has its durable content from now on. To be called before software is
     /// loaded; or for a restored machine, whose NVMM has the same content as the image, or whose content goes into the
     /// image.
@@ -207,7 +206,7 @@ impl<O: Observer> Machine<O> {
     }
 }
 
-impl<O> Surroundings<O> {
+impl Surroundings {
     fn check_image(&self) -> Result<(), MachineError> {
         match self.ram.backing_failure() {
             Some(e) => Err(MachineError::ImageFull(e)),

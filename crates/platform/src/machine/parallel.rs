@@ -6,10 +6,10 @@
 //! of a device or a sleeping hart is due, and the last to arrive handles it (a turn).
 
 use super::shared::{Held, Shared};
-use super::turns::{is_apart, mode};
 use super::world::Surroundings;
 use super::{drive_lines, sleeps, Machine, Turn};
-use nagori_hart::world::{Observer, World};
+use nagori_hart::mode::Functional;
+use nagori_hart::world::World;
 use nagori_hart::{CodeCache, Exit, Hart};
 use nagori_translator::Translator;
 use parking_lot::{ArcMutexGuard, Condvar, Mutex, MutexGuard};
@@ -23,16 +23,14 @@ const SHORT_ROUND: u64 = 1 << 15;
 const LEAST: u64 = 1000;
 /// Longest run of a hart before its worker looks at the others and at interrupt lines, in cycles.
 const TURN: u64 = 10_000;
-/// Longest time between two harts of a worker in timed mode, in cycles.
-const QUANTUM: u64 = 2000;
 /// Looks at what others do before a worker sleeps: being woken takes longer than what it waits for.
 const SPINS: u32 = 500;
 
 /// A hart with all that only it uses.
-struct Unit<'a, O> {
+struct Unit<'a> {
     hart: &'a mut Hart,
     code: &'a mut CodeCache,
-    engine: Option<&'a mut Translator<Shared<O>>>,
+    engine: Option<&'a mut Translator<Shared>>,
 }
 
 /// What changes in turns.
@@ -47,8 +45,8 @@ struct Rounds {
 }
 
 /// What the workers share.
-struct Team<'a, O> {
-    units: Vec<Mutex<Unit<'a, O>>>,
+struct Team<'a> {
+    units: Vec<Mutex<Unit<'a>>>,
     /// The worker that runs each; changed in turns only.
     homes: Vec<AtomicUsize>,
     /// Cycle that no hart of a worker is behind; `u64::MAX` while it has nothing to run.
@@ -67,8 +65,8 @@ struct Team<'a, O> {
     /// Limit of steps of all harts.
     steps: Option<u64>,
     skew: u64,
-    /// Turns of harts of one worker, in cycles: with the bus and without.
-    quantum: (u64, u64),
+    /// Longest turn of a hart beyond the others of its worker, in cycles.
+    quantum: u64,
     rounds: Mutex<Rounds>,
     /// How many turns there were, for those who wait for one.
     turns: AtomicU64,
@@ -78,9 +76,9 @@ struct Team<'a, O> {
 }
 
 /// Ends the others' waiting where a worker panics.
-struct Alarm<'t, 'a, O>(&'t Team<'a, O>);
+struct Alarm<'t, 'a>(&'t Team<'a>);
 
-impl<O> Drop for Alarm<'_, '_, O> {
+impl Drop for Alarm<'_, '_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.quit.store(true, SeqCst);
@@ -103,13 +101,13 @@ fn steps<'h>(harts: impl Iterator<Item = &'h Hart>) -> u64 {
     harts.map(|h| h.instret + h.stats.exceptions).sum()
 }
 
-impl<O: Observer> Team<'_, O> {
+impl Team<'_> {
     fn workers(&self) -> usize {
         self.clocks.len()
     }
 
     /// The main function of a worker thread.
-    fn work(&self, me: usize, mut shared: Shared<O>) {
+    fn work(&self, me: usize, mut shared: Shared) {
         let _alarm = Alarm(self);
         loop {
             let (seen, asleep) = {
@@ -130,8 +128,8 @@ impl<O: Observer> Team<'_, O> {
     fn run<'u>(
         &self,
         me: usize,
-        mine: &mut [MutexGuard<'u, Unit<'_, O>>],
-        shared: &mut Shared<O>,
+        mine: &mut [MutexGuard<'u, Unit<'_>>],
+        shared: &mut Shared,
     ) -> (u64, bool) {
         let mut seen = None;
         let mut published = u64::MAX;
@@ -151,7 +149,6 @@ impl<O: Observer> Team<'_, O> {
             }
             let mut first: Option<usize> = None;
             let (mut now, mut others) = (u64::MAX, u64::MAX);
-            let mut modes = 0;
             for (k, u) in mine.iter().enumerate() {
                 let h = &*u.hart;
                 if sleeps(h) {
@@ -161,7 +158,6 @@ impl<O: Observer> Team<'_, O> {
                     }
                     continue;
                 }
-                modes |= mode(h);
                 if h.cycle < now {
                     others = now;
                     (first, now) = (Some(k), h.cycle);
@@ -183,21 +179,17 @@ impl<O: Observer> Team<'_, O> {
                 self.wait_for_others(me, now);
                 continue;
             }
-            let (bus, ahead) = self.quantum;
-            let together = is_apart(modes);
             let limit = others
-                .saturating_add(if together { ahead } else { bus })
+                .saturating_add(self.quantum)
                 .min(end)
                 .min(window)
                 .min(now + (self.skew / 4).clamp(1, TURN));
-            let bus_limit = limit.min(others.saturating_add(bus));
             let u = &mut *mine[k];
             if let Some(e) = &mut u.engine {
                 e.begin(u.hart);
             }
-            let exit = u
-                .hart
-                .run_ahead(u.code, shared, limit, bus_limit, &mut u.engine);
+            let (hart, code, engine) = (&mut *u.hart, &mut *u.code, &mut u.engine);
+            let exit = hart.run_as::<Functional, _, _>(code, shared, limit, limit, engine);
             if let Some(e) = &mut u.engine {
                 e.end(u.hart);
             }
@@ -254,7 +246,7 @@ impl<O: Observer> Team<'_, O> {
     }
 
     /// What follows an access to a device, at a cycle.
-    fn touched(&self, cycle: u64, w: &mut Surroundings<O>) {
+    fn touched(&self, cycle: u64, w: &mut Surroundings) {
         w.apply_dma_writes();
         let event = w.next_event();
         self.end.fetch_min(event, SeqCst);
@@ -272,7 +264,7 @@ impl<O: Observer> Team<'_, O> {
     }
 
     /// Whether any interrupt line has changed.
-    fn publish_lines(&self, w: &Surroundings<O>) -> bool {
+    fn publish_lines(&self, w: &Surroundings) -> bool {
         let mut changed = false;
         for (i, l) in self.lines.iter().enumerate() {
             let now = w.bus.hart_lines(i);
@@ -282,7 +274,7 @@ impl<O: Observer> Team<'_, O> {
     }
 
     /// Waits for the next round, or for news, which may wake a hart. False at the end.
-    fn rest(&self, me: usize, shared: &mut Shared<O>, seen: u64, asleep: bool) -> bool {
+    fn rest(&self, me: usize, shared: &mut Shared, seen: u64, asleep: bool) -> bool {
         self.clocks[me].store(u64::MAX, SeqCst);
         let mut rounds = self.rounds.lock();
         self.wanted.store(u64::MAX, SeqCst);
@@ -325,8 +317,8 @@ impl<O: Observer> Team<'_, O> {
     fn turn(
         &self,
         rounds: &mut Rounds,
-        units: &mut [MutexGuard<'_, Unit<'_, O>>],
-        shared: &mut Shared<O>,
+        units: &mut [MutexGuard<'_, Unit<'_>>],
+        shared: &mut Shared,
     ) {
         rounds.done = true;
         let w = shared.held();
@@ -388,7 +380,7 @@ impl<O: Observer> Team<'_, O> {
     }
 
     /// Gives every worker its share of the harts that are awake.
-    fn balance(&self, units: &[MutexGuard<'_, Unit<'_, O>>]) {
+    fn balance(&self, units: &[MutexGuard<'_, Unit<'_>>]) {
         loop {
             let mut load = vec![0; self.workers()];
             for (u, home) in units.iter().zip(&self.homes) {
@@ -409,7 +401,7 @@ impl<O: Observer> Team<'_, O> {
 }
 
 /// The cycle at which a device or a sleeping hart is due.
-fn next_due<'h, O>(w: &Surroundings<O>, harts: impl Iterator<Item = &'h Hart>) -> u64 {
+fn next_due<'h>(w: &Surroundings, harts: impl Iterator<Item = &'h Hart>) -> u64 {
     let wake = |h: &Hart| h.wake_cycle().unwrap_or(u64::MAX).max(h.cycle);
     let wakes = harts.filter(|h| sleeps(h)).map(wake);
     let event = w.next_event();
@@ -426,7 +418,7 @@ pub(super) fn wake_timers<'h>(harts: impl Iterator<Item = &'h mut Hart>, next: u
     }
 }
 
-impl<O: Observer + Send> Machine<O> {
+impl Machine {
     /// Runs all harts at the same time until one of them needs the machine as a whole, for about
     /// as many cycles as are left.
     pub(super) fn run_together(
@@ -459,15 +451,8 @@ impl<O: Observer + Send> Machine<O> {
         let warm = self.warm_left();
         let limit = [limit, Some(self.steps().saturating_add(warm))];
         let limit = limit.into_iter().flatten().min();
-        let c = &self.config;
-        let quantum = match self.world.timed {
-            // Turns cost more here, and other workers' harts are further away than this anyhow.
-            true => (skew.clamp(1, QUANTUM), skew.clamp(1, QUANTUM)),
-            false => {
-                let q = u64::from(c.functional_quantum_cycles).min(skew);
-                (q, q)
-            }
-        };
+        let quantum = u64::from(self.config.functional_quantum_cycles).min(skew);
+        self.was_parallel = true;
         let n = self.harts.len();
         self.settle();
         let workers = self.host_threads.min(n);
@@ -529,9 +514,9 @@ impl<O: Observer + Send> Machine<O> {
     }
 }
 
-impl<O: Observer> Team<'_, O> {
+impl Team<'_> {
     /// Takes part from the first round on, or from the first in which there is something to do.
-    fn start(&self, me: usize, mut shared: Shared<O>) {
+    fn start(&self, me: usize, mut shared: Shared) {
         let _alarm = Alarm(self);
         let mut rounds = self.rounds.lock();
         while !rounds.done && !rounds.active[me] && self.news.load(SeqCst) == 0 {

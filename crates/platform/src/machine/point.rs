@@ -7,7 +7,7 @@
 use super::turns::HartTurn;
 use super::{sleeps, Machine, Stop, Turn};
 use crate::clock::Ps;
-use nagori_hart::world::{AccessKind, Commit, MemAccess, Observer};
+use nagori_hart::world::{AccessKind, Commit, MemAccess};
 
 /// More than the greatest number of instructions in a block.
 const BLOCK: u64 = 256;
@@ -91,7 +91,7 @@ impl Awaited {
     }
 }
 
-impl<O: Observer> Machine<O> {
+impl Machine {
     /// Makes [`Machine::run`] return once with [`Stop::Reached`] at a point. A point in the past is
     /// reached at once. After the stop the machine may only be reset or have its power cut if it is
     /// within a block of instructions: otherwise its time would differ from that of a run without

@@ -11,7 +11,6 @@ use super::world::Surroundings;
 use super::{Machine, MachineError};
 use crate::clock::Ps;
 use crate::config::PersistenceDomain;
-use nagori_hart::world::Observer;
 use nagori_ram::GuestRam;
 use serde::{Deserialize, Serialize};
 use std::collections::btree_map::Entry;
@@ -217,7 +216,7 @@ fn word(state: &mut u64) -> u64 {
     z ^ z >> 31
 }
 
-impl<O: Observer> Machine<O> {
+impl Machine {
     /// Power fails and comes back: registers, caches, TLBs, devices and DRAM lose what they
     /// hold, settings of the memory controller are the description's again; NVMM keeps what
     /// has reached the controller. Time and statistics go on. The caller loads again.
@@ -299,7 +298,7 @@ impl<O: Observer> Machine<O> {
         Ok(cut)
     }
 
-    /// Reports to an observer that asks for it ([`Observer::REACHED`]) what has reached memory by now.
+    /// Reports to a receiver of events that asks for it what has reached memory by now.
     pub fn report_reached(&mut self) {
         let now = self.now();
         self.world.report_reached(now);
@@ -311,7 +310,7 @@ impl<O: Observer> Machine<O> {
     }
 }
 
-impl<O> Surroundings<O> {
+impl Surroundings {
     /// Forgets writes that the controller has done by now.
     pub(super) fn look_at_writes(&mut self, now: Ps) -> Result<(), MachineError> {
         if let Some(b) = &mut self.behind {

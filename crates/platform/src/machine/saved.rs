@@ -13,7 +13,6 @@ use crate::bus::BusState;
 use crate::clock::Ps;
 use crate::control::ControlBlock;
 use crate::device::StateError;
-use nagori_hart::world::Observer;
 use nagori_hart::{Hart, SavedCoherence, SavedError, SavedHart};
 use serde::{Deserialize, Serialize};
 
@@ -96,7 +95,7 @@ impl MachineState {
     }
 }
 
-impl<O: Observer> Machine<O> {
+impl Machine {
     /// The state beside the contents of memory. May be taken whenever [`Machine::run`] has
     /// come back; the run that goes on is not disturbed.
     pub fn save_state(&self) -> MachineState {
@@ -143,7 +142,7 @@ impl<O: Observer> Machine<O> {
             core_clock: _,
             timebase: _,
             board: _,
-            observer: _,
+            observers: _,
             views,
             timed,
             // The description's.
@@ -158,7 +157,6 @@ impl<O: Observer> Machine<O> {
             keeps_queue: _,
             reached: _,
             // The controller's time says the same.
-            latest: _,
             control,
             profile: _,
             epochs,

@@ -1,52 +1,44 @@
-//! The machine as harts see it that run at the same time: one of them holds its lock until it
+//! The machine as harts see it that run at the same time, without the timing model: one of them holds its lock until it
 //! releases it.
 
 use super::world::Surroundings;
-use crate::clock::{Clock, Ps};
+use crate::clock::Clock;
 use nagori_hart::lines::Coherence;
 use nagori_hart::world::{
-    self, BusFault, DevicePlace, Event, LineRequest, Marker, MemPort, Observer, Requester, Stall,
-    World,
+    self, BusFault, DevicePlace, LineRequest, Marker, MemPort, Observer, Requester, World,
 };
-use nagori_memtime::Kind;
 use nagori_ram::GuestRam;
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 use std::sync::Arc;
 
 /// The shared state, which one thread at a time may hold.
-pub(super) type Lock<O> = Arc<Mutex<Surroundings<O>>>;
+pub(super) type Lock = Arc<Mutex<Surroundings>>;
 /// The hold on it.
-pub(super) type Held<O> = ArcMutexGuard<RawMutex, Surroundings<O>>;
+pub(super) type Held = ArcMutexGuard<RawMutex, Surroundings>;
 
 /// Attempts to take hold before a thread sleeps.
 const SPINS: u32 = 1000;
 
 /// A worker's way to what is around the harts: taken when needed, kept until
 /// [`World::release`].
-pub(super) struct Shared<O> {
-    lock: Lock<O>,
-    held: Option<Held<O>>,
+pub(super) struct Shared {
+    lock: Lock,
+    held: Option<Held>,
     ram: Arc<GuestRam>,
     ram_base: u64,
     core_clock: Clock,
     timebase: Clock,
-    /// Whether somebody learns which code waits for memory.
-    attributes: bool,
-    /// By how much the controller's time is ahead of this worker's.
-    lag: Ps,
 }
 
-impl<O> Shared<O> {
+impl Shared {
     /// A worker's way to what the lock guards.
-    pub fn new(lock: Lock<O>) -> Self {
+    pub fn new(lock: Lock) -> Self {
         let held = lock.lock_arc();
         Shared {
             ram: held.ram.clone(),
             ram_base: held.ram_base,
             core_clock: held.core_clock,
             timebase: held.timebase,
-            attributes: held.profile.is_some(),
-            lag: Ps::ZERO,
             lock,
             held: None,
         }
@@ -54,35 +46,15 @@ impl<O> Shared<O> {
 
     /// What is around, from now on this worker's own.
     #[inline]
-    pub fn held(&mut self) -> &mut Surroundings<O> {
+    pub fn held(&mut self) -> &mut Surroundings {
         let lock = &self.lock;
         self.held.get_or_insert_with(|| take(lock))
-    }
-
-    /// Submits a request at the worker's time. The controller's time does not go back, so what
-    /// comes late is served when the others are, and answered in the worker's own time.
-    fn transfer(&mut self, req: &LineRequest, kind: Kind) -> u64 {
-        let clock = self.core_clock;
-        let at = clock.time_of(req.cycle);
-        let old = self.lag;
-        let w = self.held();
-        let served = if at >= w.latest {
-            at
-        } else {
-            w.latest.max(at + old)
-        };
-        w.latest = served;
-        w.count_line(req, kind);
-        let lag = Ps(served.0 - at.0);
-        let done = w.access(at, req, kind, lag);
-        self.lag = lag;
-        clock.tick_from(done)
     }
 }
 
 /// It is held for less time than it takes to give the processor away and to be woken.
 #[inline]
-fn take<O>(lock: &Lock<O>) -> Held<O> {
+fn take(lock: &Lock) -> Held {
     let mut tries = (0..SPINS).filter_map(|_| {
         let held = lock.try_lock_arc();
         if held.is_none() {
@@ -93,7 +65,7 @@ fn take<O>(lock: &Lock<O>) -> Held<O> {
     tries.next().unwrap_or_else(|| lock.lock_arc())
 }
 
-impl<O: Observer> world::Bus for Shared<O> {
+impl world::Bus for Shared {
     #[inline(always)]
     fn ram(&self) -> &GuestRam {
         &self.ram
@@ -125,33 +97,20 @@ impl<O: Observer> world::Bus for Shared<O> {
     }
 }
 
-impl<O: Observer> MemPort for Shared<O> {
+/// Without the timing model no lines are transferred.
+impl MemPort for Shared {
     fn read_line(&mut self, req: &LineRequest) -> u64 {
-        self.transfer(req, Kind::Read)
+        req.cycle
     }
     fn write_line(&mut self, req: &LineRequest) -> u64 {
-        self.transfer(req, Kind::Write)
-    }
-    #[inline(always)]
-    fn attributes(&self) -> bool {
-        self.attributes
-    }
-    fn stalled(&mut self, stall: &Stall) {
-        self.held().stalled(stall);
+        req.cycle
     }
 }
 
-impl<O: Observer> Observer for Shared<O> {
-    const COMMITS: bool = O::COMMITS;
-    const WORDS: bool = O::WORDS;
-    const TRAPS: bool = O::TRAPS;
-    const WRITE_BACKS: bool = O::WRITE_BACKS;
-    fn happened(&mut self, event: &Event<'_>) {
-        self.held().observer.happened(event);
-    }
-}
+/// While instructions are reported, harts run one after the other.
+impl Observer for Shared {}
 
-impl<O: Observer> World for Shared<O> {
+impl World for Shared {
     const PARALLEL: bool = true;
     #[inline]
     fn acquire(&mut self) {

@@ -5,9 +5,8 @@ use crate::clock::Ps;
 use crate::device::{Device, DeviceCx};
 use crate::devices::ethmac::Ethmac;
 use crate::devices::virtio::{Net, Port, Traffic, VirtioBackend, VirtioMmio};
-use nagori_hart::world::Observer;
 
-impl<O: Observer> Machine<O> {
+impl Machine {
     /// The host's access to the backend in a virtio slot, with its port: to connect it after the
     /// machine was built or restored, and to ask it. `None` if the machine's description has no
     /// such slot, or something else in it.

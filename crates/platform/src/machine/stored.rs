@@ -2,9 +2,8 @@
 //! lost.
 
 use super::Machine;
-use nagori_hart::world::Observer;
 
-impl<O: Observer> Machine<O> {
+impl Machine {
     /// Whether what harts have stored was due in a cache or in memory by now, and gets there only when the machine goes on. A power
     /// cut carries that out first. An image of NVMM has the state before, which is as good: no fence has waited for it yet.
     pub fn stores_due(&self) -> bool {

@@ -11,7 +11,6 @@ use super::memory::Asker;
 use super::roster::{Place, Roster, NOBODY};
 use super::world::refused;
 use super::{sleeps, Machine, Stop, Turn};
-use nagori_hart::world::Observer;
 use nagori_hart::{Hart, Privilege};
 use serde::{Deserialize, Serialize};
 
@@ -108,7 +107,7 @@ pub(super) struct Left {
     pub instructions: Option<u64>,
 }
 
-impl<O: Observer> Machine<O> {
+impl Machine {
     /// The next hart's turn, or the reason why there is none.
     #[inline(always)]
     pub(super) fn next_turn(&mut self, left: Left, roster: &mut Roster) -> Result<HartTurn, Turn> {

@@ -1,7 +1,6 @@
 //! Warm-ups: instructions that run with the timing model before statistics begin.
 
 use super::Machine;
-use nagori_hart::world::Observer;
 use serde::{Deserialize, Serialize};
 
 /// How warm-ups went.
@@ -25,7 +24,7 @@ impl WarmUps {
     }
 }
 
-impl<O: Observer> Machine<O> {
+impl Machine {
     /// Number of instructions (of all harts) that warm up caches, TLBs, predictors and row buffers
     /// when the timing model is turned on; 0: none. They run with the timing model, and after them
     /// statistics are reset. Begins at once if the timing model is on.

@@ -2,6 +2,7 @@
 
 use super::epochs::Epochs;
 use super::memory::{BusCause, Memory};
+use super::observed::Observers;
 use crate::bus::{Bus, BusRead, BusWrite};
 use crate::clock::{Clock, Ps};
 use crate::config::BoardConfig;
@@ -52,7 +53,7 @@ pub(crate) enum Action {
 }
 
 /// Everything around the harts.
-pub(crate) struct Surroundings<O> {
+pub(crate) struct Surroundings {
     pub ram: Arc<GuestRam>,
     pub ram_base: u64,
     pub bus: Bus,
@@ -66,7 +67,7 @@ pub(crate) struct Surroundings<O> {
     pub core_clock: Clock,
     pub timebase: Clock,
     pub board: BoardConfig,
-    pub observer: O,
+    pub observers: Observers,
     /// Views of the harts, from when they last stopped.
     pub views: Vec<HartView>,
     pub timed: bool,
@@ -83,8 +84,6 @@ pub(crate) struct Surroundings<O> {
     pub keeps_queue: bool,
     /// Lines whose writes have reached memory since the observer was told, if it wants to know.
     pub reached: Option<Vec<u64>>,
-    /// Latest request for a line while harts ran at the same time.
-    pub latest: Ps,
     pub control: super::control::ControlState,
     /// The profiler.
     pub profile: Option<Box<dyn Attribution>>,
@@ -92,7 +91,7 @@ pub(crate) struct Surroundings<O> {
     pub epochs: Option<Box<Epochs>>,
 }
 
-impl<O> Surroundings<O> {
+impl Surroundings {
     /// Machine time of a core cycle.
     pub fn ps(&self, cycle: u64) -> Ps {
         self.core_clock.time_of(cycle)
@@ -173,18 +172,17 @@ impl<O> Surroundings<O> {
         Ps(t.0 + b.read_response_ps.min(b.write_ack_ps))
     }
 
-    /// A request that leaves a core at `at` and is answered at once. Returns when the answer is
-    /// back. `later` is by how much the controller's time is ahead of the core's.
-    pub(super) fn access(&mut self, at: Ps, req: &LineRequest, kind: Kind, later: Ps) -> Ps {
-        let arrival = nagori_memtime::Ps(self.arrival(at, kind).0 + later.0);
+    /// A request that leaves a core at `at` and is answered at once. Returns when the answer is back.
+    fn access(&mut self, at: Ps, req: &LineRequest, kind: Kind) -> Ps {
+        let arrival = self.arrival(at, kind);
         let offset = req.line - self.ram_base;
         let done = self.memory.access(arrival, offset, kind, || cause_of(req));
         let done = done.unwrap_or_else(|e| refused(e));
-        Ps(self.answered(done, kind).0 - later.0)
+        self.answered(done, kind)
     }
 
     /// Counts a line that memory reads or writes for a hart.
-    pub(super) fn count_line(&mut self, req: &LineRequest, kind: Kind) {
+    fn count_line(&mut self, req: &LineRequest, kind: Kind) {
         let offset = req.line - self.ram_base;
         let nvmm = offset >= self.memory.board.params().nvmm_base;
         self.coherence
@@ -209,7 +207,7 @@ impl<O> Surroundings<O> {
     }
 
     fn answer_at_once(&mut self, req: &LineRequest, kind: Kind) -> u64 {
-        let done = self.access(self.ps(req.cycle), req, kind, Ps::ZERO);
+        let done = self.access(self.ps(req.cycle), req, kind);
         self.cycle_at(done)
     }
 
@@ -249,7 +247,7 @@ impl<O> Surroundings<O> {
     }
 }
 
-impl<O: Observer> Surroundings<O> {
+impl Surroundings {
     /// Makes caches and harts aware of what devices have written to memory, and the observer of what they have done.
     pub fn apply_dma_writes(&mut self) {
         if self.bus.has_dma_writes() {
@@ -266,10 +264,8 @@ impl<O: Observer> Surroundings<O> {
                 }
             }
         }
-        if O::DEVICES {
-            for deed in self.bus.take_deeds() {
-                self.observer.happened(&Event::Device(&deed));
-            }
+        for deed in self.bus.take_deeds() {
+            self.observers.happened(&Event::Device(&deed));
         }
     }
 
@@ -288,9 +284,7 @@ impl<O: Observer> Surroundings<O> {
             older: None,
         };
         if self.coherence.probe_for_device(line, t.write) {
-            if O::WRITE_BACKS {
-                self.observer.happened(&Event::WriteBack(&req));
-            }
+            self.observers.happened(&Event::WriteBack(&req));
             self.note_write(&req);
             self.post(&req, Kind::Write, None);
         }
@@ -301,9 +295,19 @@ impl<O: Observer> Surroundings<O> {
         self.post(&req, kind, None);
     }
 
+    /// Reports what a hart has done.
+    pub fn tell(&mut self, event: &Event<'_>) {
+        if let Event::Commit(c) = event {
+            if c.orders() {
+                self.report_reached(self.ps(c.cycle));
+            }
+        }
+        self.observers.happened(event);
+    }
+
     /// Reports which lines have reached memory at a time.
     pub fn report_reached(&mut self, at: Ps) {
-        if !O::REACHED || !self.keeps_queue {
+        if !self.observers.wants_reached() || !self.keeps_queue {
             return;
         }
         // Time is within its range, or the request would have failed.
@@ -323,7 +327,7 @@ impl<O: Observer> Surroundings<O> {
                 None => drop(self.ram.read_bytes(line - self.ram_base, &mut bytes)),
             }
             let content = LineContent { line, bytes };
-            self.observer.happened(&Event::Reached(&content));
+            self.observers.happened(&Event::Reached(&content));
         }
     }
 }
@@ -441,7 +445,7 @@ impl Fills {
     }
 }
 
-impl<O: Observer> world::Bus for Surroundings<O> {
+impl world::Bus for Surroundings {
     #[inline(always)]
     fn ram(&self) -> &GuestRam {
         &self.ram
@@ -497,7 +501,7 @@ impl<O: Observer> world::Bus for Surroundings<O> {
     }
 }
 
-impl<O: Observer> MemPort for Surroundings<O> {
+impl MemPort for Surroundings {
     const BLOCKS: bool = true;
     fn read_line(&mut self, req: &LineRequest) -> u64 {
         self.count_line(req, Kind::Read);
@@ -593,9 +597,6 @@ impl<O: Observer> MemPort for Surroundings<O> {
             b.aged(&self.ram, self.ram_base, (line, name), is_kept);
         }
     }
-    fn nvmm_lines_written(&self) -> u64 {
-        self.nvmm_lines_written
-    }
     #[inline(always)]
     fn attributes(&self) -> bool {
         self.profile.is_some()
@@ -609,33 +610,18 @@ impl<O: Observer> MemPort for Surroundings<O> {
     }
 }
 
-impl<O: Observer> Observer for Surroundings<O> {
-    const COMMITS: bool = O::COMMITS;
-    const WORDS: bool = O::WORDS;
-    const TRAPS: bool = O::TRAPS;
-    const WRITE_BACKS: bool = O::WRITE_BACKS;
-    const ACCESSES: bool = O::ACCESSES;
-    const DEVICES: bool = O::DEVICES;
-    const REACHED: bool = O::REACHED;
-    fn happened(&mut self, event: &Event<'_>) {
-        if let (true, Event::Commit(c)) = (O::REACHED, event) {
-            if c.orders() {
-                self.report_reached(self.ps(c.cycle));
-            }
-        }
-        self.observer.happened(event);
+impl Observer for Surroundings {
+    #[inline(always)]
+    fn accessed(&mut self, kind: AccessKind, paddr: u64, size: u8) {
+        self.observers.accessed(kind, paddr, size);
     }
     #[inline(always)]
-    fn accessed(&self, kind: AccessKind, paddr: u64, size: u8) {
-        self.observer.accessed(kind, paddr, size);
-    }
-    #[inline]
     fn watches(&self, paddr: u64, bytes: u64) -> bool {
-        self.observer.watches(paddr, bytes)
+        self.observers.watches(paddr, bytes)
     }
 }
 
-impl<O: Observer> World for Surroundings<O> {
+impl World for Surroundings {
     fn coherence(&mut self) -> &mut Coherence {
         &mut self.coherence
     }

@@ -9,7 +9,6 @@ use super::source::{read_part, Source};
 use crate::config::Machine as Description;
 use crate::loader::Software;
 use crate::machine::{Machine, MachineState};
-use nagori_hart::world::Observer;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::Read;
@@ -237,24 +236,20 @@ impl<S: Source> Snapshot<S> {
     }
 
     /// The machine as saved, with the interpreter.
-    pub fn machine<O: Observer>(&self, observer: O) -> Result<Machine<O>, SnapshotError> {
-        self.build(&self.header.description, observer)
+    pub fn machine(&self) -> Result<Machine, SnapshotError> {
+        self.build(&self.header.description)
     }
 
     /// A machine of the given description that continues where the saved one was. Values of
     /// [`RUNTIME_KEYS`](super::RUNTIME_KEYS) may differ from the saved description's, and then
     /// apply from now on; where they do not differ, the values that the guest has set stay.
-    pub fn machine_as<O: Observer>(
-        &self,
-        description: &Description,
-        observer: O,
-    ) -> Result<Machine<O>, SnapshotError> {
+    pub fn machine_as(&self, description: &Description) -> Result<Machine, SnapshotError> {
         let saved = &self.header.description;
         let differences = differences(saved, description);
         if !differences.is_empty() {
             return Err(SnapshotError::OtherMachine(differences));
         }
-        let mut machine = self.build(description, observer)?;
+        let mut machine = self.build(description)?;
         let (old, new) = (&saved.config, &description.config);
         let (old, new) = (old.controller_params(), new.controller_params());
         machine.change_memory(|p| {
@@ -278,13 +273,9 @@ impl<S: Source> Snapshot<S> {
         Ok(machine)
     }
 
-    fn build<O: Observer>(
-        &self,
-        description: &Description,
-        observer: O,
-    ) -> Result<Machine<O>, SnapshotError> {
+    fn build(&self, description: &Description) -> Result<Machine, SnapshotError> {
         let state = self.state()?;
-        let mut machine = Machine::new(description, observer)?;
+        let mut machine = Machine::new(description)?;
         memory::read(&self.source, &self.chunks, Some(machine.ram()))?;
         machine.load_state(state)?;
         Ok(machine)

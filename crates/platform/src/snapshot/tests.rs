@@ -3,7 +3,7 @@
 use super::layout::{Chunk, CHUNK, PREFIX};
 use super::*;
 use crate::config::{Library, Machine as Description};
-use crate::machine::{Machine, Quiet};
+use crate::machine::Machine;
 use proptest::prelude::*;
 use std::sync::OnceLock;
 
@@ -14,7 +14,7 @@ fn describe(settings: &[&str]) -> Description {
 
 /// A machine that has run for a while, with data in four places of memory.
 fn machine() -> Machine {
-    let mut m = Machine::new(&describe(&[]), Quiet).expect("a machine");
+    let mut m = Machine::new(&describe(&[])).expect("a machine");
     let end = m.ram().len();
     for at in [0, 4096 + 17, CHUNK * 3 + 5, end - 1] {
         m.ram().write_u8(at, 0xab).expect("in memory");
@@ -47,7 +47,7 @@ fn sample() -> &'static [u8] {
 
 /// Opens and restores; any failure is an error.
 fn whole(file: Vec<u8>) -> Result<Machine, SnapshotError> {
-    Snapshot::new(Bytes(file))?.machine(Quiet)
+    Snapshot::new(Bytes(file))?.machine()
 }
 
 fn error(file: Vec<u8>) -> SnapshotError {
@@ -169,7 +169,7 @@ fn files_are_complete_or_not_there() {
     // Several restores at once from one file, whose name may have been removed meanwhile.
     std::fs::remove_file(&path).expect("removed");
     for _ in 0..3 {
-        assert_eq!(bytes(&s.machine(Quiet).expect("a machine")), bytes(&m));
+        assert_eq!(bytes(&s.machine().expect("a machine")), bytes(&m));
     }
     assert!(m
         .save_file(&dir.path().join("no/a.snap"), &Meta::new())
@@ -221,7 +221,7 @@ fn every_changed_byte_is_an_error() {
 #[test]
 fn another_machine_is_told_by_its_keys() {
     let s = Snapshot::new(Bytes(sample().to_vec())).expect("a snapshot");
-    let e = s.machine_as(&describe(&["seed=9", "l1d.ways=2", "l1d.size=8192"]), Quiet);
+    let e = s.machine_as(&describe(&["seed=9", "l1d.ways=2", "l1d.size=8192"]));
     let text = e.err().expect("another machine").to_string();
     for part in ["seed is 1 in the snapshot, 9 here", "l1d.ways is 4"] {
         assert!(text.contains(part), "{text}");
@@ -232,14 +232,14 @@ fn another_machine_is_told_by_its_keys() {
         "memory.controller.timing.rcd=9",
         "name=other",
     ]);
-    let m = s.machine_as(&other, Quiet).expect("a machine");
+    let m = s.machine_as(&other).expect("a machine");
     let now = m.report().memory;
     assert_eq!(now.method, crate::config::Method::Fine);
     assert!(
         now.changes.iter().any(|c| c.what == "timing.rcd"),
         "{now:?}"
     );
-    let same = s.machine_as(&describe(&[]), Quiet).expect("a machine");
+    let same = s.machine_as(&describe(&[])).expect("a machine");
     assert!(same.report().memory.changes.is_empty());
     assert_eq!(Header::hash(&other), Header::hash(&describe(&[])));
     assert_ne!(Header::hash(&describe(&["seed=9"])), Header::hash(&other));

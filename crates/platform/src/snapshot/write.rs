@@ -8,7 +8,6 @@ use super::read::Header;
 use super::software;
 use crate::config::Machine as Description;
 use crate::machine::Machine;
-use nagori_hart::world::Observer;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -45,7 +44,7 @@ impl<W: Write> Write for Counted<W> {
     }
 }
 
-impl<O: Observer> Machine<O> {
+impl Machine {
     /// Writes a snapshot. May be called whenever [`Machine::run`] has returned; the run that
     /// continues is not disturbed, and no untouched page of memory is touched. The same state gives
     /// the same bytes.

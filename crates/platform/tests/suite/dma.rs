@@ -4,7 +4,7 @@ use crate::common::random::op;
 use crate::common::*;
 use nagori_isa::Op;
 use nagori_memtime::Region;
-use nagori_platform::machine::{Engine, Machine, Quiet, Stop, TranslatorOptions};
+use nagori_platform::machine::{Engine, Machine, Stop, TranslatorOptions};
 use nagori_platform::snapshot::{Bytes, Meta, Snapshot};
 
 const EAGER: Engine = Engine::Translator(TranslatorOptions {
@@ -153,7 +153,7 @@ fn a_snapshot_has_what_is_on_the_wire() {
     let mut bytes = Vec::new();
     m.save(&mut bytes, &Meta::new()).expect("a snapshot");
     let s = Snapshot::new(Bytes(bytes)).expect("a snapshot");
-    let mut again: Machine = s.machine(Quiet).expect("a machine");
+    let mut again: Machine = s.machine().expect("a machine");
     for m in [&mut m, &mut again] {
         proceed(m, 1000);
     }

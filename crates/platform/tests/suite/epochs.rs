@@ -3,7 +3,7 @@
 use crate::common::*;
 use crate::search::compare::{Ran, Subject, REFERENCE, WAYS};
 use nagori_platform::config::Machine as Description;
-use nagori_platform::machine::{Engine, EpochReport, Machine, Quiet, Report, Stop};
+use nagori_platform::machine::{Engine, EpochReport, Machine, Report, Stop};
 
 /// `ld a0, 0(a0)`, and back.
 const CHASE: &[u32] = &[0x0005_3503, 0xffdf_f06f];
@@ -14,7 +14,7 @@ const LINES: (u64, u64) = (0x10_0000, 1 << 15);
 
 /// A loop over lines of NVMM in random order for so many instructions.
 fn walked(description: &Description, work: &[u32], steps: u64) -> Report {
-    let mut m = Machine::new(description, Quiet).expect("a machine");
+    let mut m = Machine::new(description).expect("a machine");
     m.set_engine(Engine::best()).expect("an engine");
     let memory = m.config().memory.clone();
     let first = memory.nvmm_boundary.0 + LINES.0;
@@ -259,7 +259,7 @@ fn what_cannot_be_measured_has_to_be_given() {
         "memory.nvmm_boundary=\"3584 MiB\"",
         "cache.llc={ level = 2, shared_by = \"all\", size = \"256 MiB\", ways = 16, latency = 20 }",
     ];
-    let e = Machine::new(&with(&set), Quiet).err().expect("an error");
+    let e = Machine::new(&with(&set)).err().expect("an error");
     assert!(e.to_string().contains("MiB are needed"), "{e}");
     set.extend([
         "epoch.dram=\"1 us\"",
@@ -267,5 +267,5 @@ fn what_cannot_be_measured_has_to_be_given() {
         "epoch.write=\"3 us\"",
     ]);
     set.push("epoch.weight=\"4\"");
-    assert!(Machine::new(&with(&set), Quiet).is_ok());
+    assert!(Machine::new(&with(&set)).is_ok());
 }

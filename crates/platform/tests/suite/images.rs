@@ -6,7 +6,7 @@ use crate::common::*;
 use nagori_isa::Op;
 use nagori_nvmm::{Access, Image};
 use nagori_platform::machine::{
-    geometry, Dram, Engine, ImageContent, ImageUse, Machine, MachineError, Quiet, Stop,
+    geometry, Dram, Engine, ImageContent, ImageUse, Machine, MachineError, Stop,
 };
 use nagori_platform::snapshot::{Bytes, Meta, Snapshot};
 use std::path::{Path, PathBuf};
@@ -52,7 +52,7 @@ fn copy_of(m: &Machine) -> Machine {
     let mut file = Vec::new();
     m.save(&mut file, &Meta::new()).expect("a snapshot");
     let copy = Snapshot::new(Bytes(file)).expect("a snapshot");
-    copy.machine(Quiet).expect("a machine")
+    copy.machine().expect("a machine")
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use nagori_platform::control::Fixed;
-use nagori_platform::machine::{Engine, Machine, Quiet, Stop, TranslatorOptions};
+use nagori_platform::machine::{Engine, Machine, Stop, TranslatorOptions};
 use nagori_platform::snapshot::{Bytes, Meta, Snapshot};
 
 /// In supervisor mode: prints `A` through the UART at 0x9000_0000, tries to make its hart run VM 65 by the control block,
@@ -98,7 +98,7 @@ fn a_snapshot_keeps_the_table() {
     m.save(&mut bytes, &Meta::new()).unwrap();
     let whole = run(&mut m, 1_000_000);
     let s = Snapshot::new(Bytes(bytes)).unwrap();
-    let mut again: Machine = s.machine(Quiet).unwrap();
+    let mut again: Machine = s.machine().unwrap();
     let rest = run(&mut again, 1_000_000);
     assert_eq!(rest.cycles, whole.cycles);
     assert_eq!(again.parameter(Fixed::IomapVmHits), 3);

@@ -1,10 +1,10 @@
-//! What an observer of a whole machine is told while harts contend for lines.
+//! What a receiver of events is told while harts contend for lines.
 
 use crate::common::random::op;
 use crate::common::*;
-use nagori_hart::world::{AccessKind, Event, Observer};
+use nagori_hart::world::{AccessKind, Event};
 use nagori_isa::Op;
-use nagori_platform::machine::{Machine, Stop, Watch, WatchKind, Why};
+use nagori_platform::machine::{EventSink, Machine, Stop, Watch, WatchKind, Why};
 
 const HARTS: usize = 4;
 const ROUNDS: i32 = 50;
@@ -16,9 +16,7 @@ struct Record {
     accesses: [Vec<(u64, u64, AccessKind)>; HARTS],
 }
 
-impl nagori_platform::machine::Compiled for Record {}
-impl Observer for Record {
-    const COMMITS: bool = true;
+impl EventSink for Record {
     fn happened(&mut self, event: &Event<'_>) {
         if let Event::Commit(c) = event {
             self.pcs[c.hart].push(c.pc);
@@ -50,14 +48,15 @@ fn contend() -> Vec<u32> {
 
 fn recorded(timed: bool) -> (Record, Vec<u64>) {
     let settings = format!("harts={HARTS}");
-    let mut m = Machine::new(&describe("vc707", &[&settings]), Record::default()).unwrap();
+    let mut m = Machine::new(&describe("vc707", &[&settings])).unwrap();
+    m.set_event_sink(Some(Box::<Record>::default()));
     m.set_timed(timed);
     put_words(m.ram(), 0, &contend());
     let base = m.config().memory.base;
     m.start_at(base, 0, 0);
     while !matches!(m.run(10_000, Some(100_000)), Stop::Idle(_)) {}
     let instret = (0..HARTS).map(|h| m.hart(h).unwrap().instret).collect();
-    (std::mem::take(m.observer_mut()), instret)
+    (*m.take_event_sink().unwrap(), instret)
 }
 
 #[test]

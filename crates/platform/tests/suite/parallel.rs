@@ -3,7 +3,7 @@
 use crate::common::random::op;
 use crate::common::*;
 use nagori_isa::Op;
-use nagori_platform::machine::{Engine, Machine, Quiet, Stop, Why, DEFAULT_SKEW};
+use nagori_platform::machine::{Engine, Machine, Stop, Why, DEFAULT_SKEW};
 use nagori_platform::snapshot::{Bytes, Meta, Snapshot};
 
 const SLICE: u64 = 1_000_000;
@@ -37,19 +37,32 @@ fn programs_pass_in_every_mode() {
             _ => 1,
         };
         for k in 0..times {
-            for timed in [false, true] {
-                let engines = [Engine::best(), Engine::Interpreter];
-                for engine in &engines[..if k == 0 { 2 } else { 1 }] {
-                    let mut m = machine(elf, timed, *engine);
-                    let skew = [DEFAULT_SKEW, 300];
-                    m.set_parallel(Some(skew[k as usize % 2])).expect("threads");
-                    let o = run(&mut m, SLICE);
-                    passes(&o, &format!("{name}, timed: {timed}, {engine:?}"));
-                    assert!(o.report.parallel);
-                }
+            let engines = [Engine::best(), Engine::Interpreter];
+            for engine in &engines[..if k == 0 { 2 } else { 1 }] {
+                let mut m = machine(elf, false, *engine);
+                let skew = [DEFAULT_SKEW, 300];
+                m.set_parallel(Some(skew[k as usize % 2])).expect("threads");
+                let o = run(&mut m, SLICE);
+                passes(&o, &format!("{name}, {engine:?}"));
+                assert!(o.report.parallel);
             }
         }
     }
+}
+
+#[test]
+fn with_the_timing_model_harts_take_turns() {
+    let Some(elf) = program("smp") else {
+        return;
+    };
+    let of = |skew| {
+        let mut m = machine(&elf, true, Engine::best());
+        m.set_parallel(skew).expect("threads");
+        run(&mut m, SLICE).report
+    };
+    let report = of(Some(300));
+    assert!(!report.parallel);
+    assert_eq!(report, of(None));
 }
 
 #[test]
@@ -75,12 +88,14 @@ fn a_machine_changes_between_parallel_and_deterministic() {
         (true, &first),
         (true, &first[..3]),
     ] {
-        let mut m = build(&describe("vc707", settings), timed);
+        let mut m = build(&describe("vc707", settings), false);
         m.set_engine(Engine::best()).expect("an engine");
         load(&mut m, elf);
         let mut console = Vec::new();
         let mut k = 0;
         let stop = loop {
+            // Some with the timing model in between.
+            m.set_timed(timed && k % 4 == 1);
             let skew = (k % 2 == 0).then_some(2000);
             m.set_parallel(skew).expect("threads");
             let stop = m.run(30_000, None);
@@ -121,26 +136,24 @@ const COUNT: [u32; 19] = [
 
 #[test]
 fn no_count_is_lost() {
-    for timed in [false, true] {
-        let mut m = build(&describe("vc707", &[]), timed);
-        m.set_engine(Engine::best()).expect("an engine");
-        load_words(&mut m, &COUNT);
-        m.set_parallel(Some(1000)).expect("threads");
-        while m.ram().read_u64(0x1010) != Some(4) {
-            let stop = m.run(SLICE, None);
-            assert!(matches!(stop, Stop::Slice | Stop::Idle(_)), "{stop:?}");
-            assert!(m.instructions() < 1_000_000_000);
-        }
-        let counted = [0x1000, 0x1008].map(|o| m.ram().read_u64(o));
-        assert_eq!(counted, [Some(200_000); 2], "timed: {timed}");
-        let shares = m.report().harts;
-        assert!(shares.iter().all(|h| h.instructions > 300_000));
+    let mut m = build(&describe("vc707", &[]), false);
+    m.set_engine(Engine::best()).expect("an engine");
+    load_words(&mut m, &COUNT);
+    m.set_parallel(Some(1000)).expect("threads");
+    while m.ram().read_u64(0x1010) != Some(4) {
+        let stop = m.run(SLICE, None);
+        assert!(matches!(stop, Stop::Slice | Stop::Idle(_)), "{stop:?}");
+        assert!(m.instructions() < 1_000_000_000);
     }
+    let counted = [0x1000, 0x1008].map(|o| m.ram().read_u64(o));
+    assert_eq!(counted, [Some(200_000); 2]);
+    let shares = m.report().harts;
+    assert!(shares.iter().all(|h| h.instructions > 300_000));
 }
 
 #[test]
 fn a_limit_ends_a_run() {
-    let mut m = build(&describe("vc707", &[]), true);
+    let mut m = build(&describe("vc707", &[]), false);
     load_words(&mut m, &[0x0000_006f]);
     m.set_parallel(Some(1000)).expect("threads");
     while m.run(SLICE, Some(500_000)) != Stop::Instructions {
@@ -185,12 +198,16 @@ fn snapshots_go_on_either_way() {
             m.save(&mut bytes, &Meta::new()).expect("a snapshot");
             for parallel in [None, Some(DEFAULT_SKEW)] {
                 let s = Snapshot::new(Bytes(bytes.clone())).expect("a snapshot");
-                let mut copy: Machine = s.machine(Quiet).expect("a machine");
+                let mut copy: Machine = s.machine().expect("a machine");
                 copy.set_engine(Engine::best()).expect("an engine");
                 copy.set_parallel(parallel).expect("threads");
                 let what = format!("snapshot {k}, timed: {timed}, {parallel:?}");
                 goes_on(&mut copy, console.clone(), &what);
-                assert!(copy.report().parallel, "its statistics are of such a run");
+                assert_eq!(
+                    copy.report().parallel,
+                    !timed,
+                    "its statistics are of such a run"
+                );
             }
         }
         goes_on(&mut m, console, "whoever was saved");
@@ -292,7 +309,7 @@ fn markers_are_heard() {
             };
             assert_eq!(next(&mut m), Stop::Snapshot(3));
             let regions = m.regions().expect("a region");
-            assert!(!regions.open && regions.report.parallel);
+            assert!(!regions.open && regions.report.parallel != timed);
             assert_eq!(regions.count, 1, "they do not nest");
             assert_eq!(next(&mut m), Stop::PowerOff(42));
             for hart in 0..4 {

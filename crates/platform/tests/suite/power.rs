@@ -4,7 +4,7 @@ use crate::common::random::op;
 use crate::common::*;
 use nagori_isa::Op;
 use nagori_platform::control::StatsAction;
-use nagori_platform::machine::{Dram, Engine, Machine, MachineError, PowerCut, Quiet, Stop};
+use nagori_platform::machine::{Dram, Engine, Machine, MachineError, PowerCut, Stop};
 use nagori_platform::map;
 use nagori_platform::snapshot::{Bytes, Meta, Snapshot};
 
@@ -135,7 +135,7 @@ fn what_was_cleaned_survives_and_the_rest_does_not() {
                 let mut file = Vec::new();
                 m.save(&mut file, &Meta::new()).expect("a snapshot");
                 let copy = Snapshot::new(Bytes(file)).expect("a snapshot");
-                let copy = copy.machine(Quiet).expect("a machine");
+                let copy = copy.machine().expect("a machine");
                 for mut m in [m, copy] {
                     for i in 0..LINES {
                         assert_eq!(line(&m, i), model.now[i], "before the cut");
@@ -201,7 +201,7 @@ fn a_level_sends_memory_what_it_has() {
             let mut file = Vec::new();
             m.save(&mut file, &Meta::new()).expect("a snapshot");
             let copy = Snapshot::new(Bytes(file)).expect("a snapshot");
-            let copy = copy.machine(Quiet).expect("a machine");
+            let copy = copy.machine().expect("a machine");
             for mut m in [m, copy] {
                 assert_eq!(line(&m, 0)[0], 2);
                 let writes = m.report().memory.total().writes;
@@ -356,7 +356,7 @@ fn rows_after_cut(domain: &str, method: &str, engine: Engine) -> (Vec<bool>, Pow
     let mut file = Vec::new();
     m.save(&mut file, &Meta::new()).expect("a snapshot");
     let copy = Snapshot::new(Bytes(file)).expect("a snapshot");
-    let copy = copy.machine(Quiet).expect("a machine");
+    let copy = copy.machine().expect("a machine");
     let results = [m, copy].map(|mut m| {
         let cut = m.power_cut(Dram::Zero).expect("a cut");
         let kept = (0..COUNT as u64).map(|i| m.ram().read_u64(NVMM + (i << 16)) == Some(i + 1));

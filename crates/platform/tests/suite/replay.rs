@@ -5,7 +5,7 @@
 
 use crate::common::random::op;
 use crate::common::*;
-use nagori_hart::world::{AccessKind, Commit, Event, LineKind, MemAccess, Observer, Reg};
+use nagori_hart::world::{AccessKind, Commit, Event, LineKind, MemAccess, Reg};
 use nagori_isa::{decode, Format, Inst, Op, OPS};
 use nagori_platform::machine::{Engine, Machine, Stop, TranslatorOptions};
 use nagori_platform::snapshot::{Bytes, Meta, Snapshot};
@@ -272,9 +272,7 @@ impl Replay {
     }
 }
 
-impl nagori_platform::machine::Compiled for Replay {}
-impl Observer for Replay {
-    const COMMITS: bool = true;
+impl EventSink for Replay {
     fn happened(&mut self, event: &Event<'_>) {
         let told = match event {
             Event::Commit(c) => {
@@ -306,8 +304,13 @@ impl Observer for Replay {
     }
 }
 
+/// What has been reconstructed of a machine.
+fn replay_of(m: &mut Machine) -> &mut Replay {
+    m.event_sink().expect("the replay")
+}
+
 /// Initialises the reconstructed state from the harts.
-fn follow(m: &mut Machine<Replay>) {
+fn follow(m: &mut Machine) {
     let harts = m.config().harts as usize;
     let ram = m.config().memory.base..m.config().memory.end();
     let shadows = (0..harts)
@@ -324,18 +327,18 @@ fn follow(m: &mut Machine<Replay>) {
         .collect();
     for k in 0..harts {
         let v = m.csr(k, 0x340).expect("mscratch");
-        let o: &mut Vec<Shadow> = &mut m.observer_mut().harts;
+        let o: &mut Vec<Shadow> = &mut replay_of(m).harts;
         if o.is_empty() {
             *o = Vec::clone(&shadows);
         }
         o[k].mscratch = v;
     }
-    m.observer_mut().ram = ram;
+    replay_of(m).ram = ram;
 }
 
 /// Compares the reconstructed state with the harts, between two instructions.
-fn compare(m: &mut Machine<Replay>, what: &str) {
-    let shadows = m.observer_mut().harts.clone();
+fn compare(m: &mut Machine, what: &str) {
+    let shadows = replay_of(m).harts.clone();
     for (k, s) in shadows.iter().enumerate() {
         let h = m.hart(k).expect("a hart");
         for r in 0..32 {
@@ -435,15 +438,16 @@ fn program(rng: &mut Rng) -> Vec<u32> {
     words
 }
 
-fn machine(words: &[u32], harts: usize, timed: bool) -> Machine<Replay> {
+fn machine(words: &[u32], harts: usize, timed: bool) -> Machine {
     machine_with(words, &[&format!("harts={harts}")], timed)
 }
 
 /// A machine whose memory begins with these words. Instructions of extensions that it lacks are
 /// illegal, which the handler skips.
-fn machine_with(words: &[u32], settings: &[&str], timed: bool) -> Machine<Replay> {
+fn machine_with(words: &[u32], settings: &[&str], timed: bool) -> Machine {
     let description = describe("vc707", settings);
-    let mut m = Machine::new(&description, Replay::new(false, true)).expect("a machine");
+    let mut m = Machine::new(&description).expect("a machine");
+    m.set_event_sink(Some(Box::new(Replay::new(false, true))));
     m.set_timed(timed);
     put_words(m.ram(), 0, words);
     let base = m.config().memory.base;
@@ -453,7 +457,7 @@ fn machine_with(words: &[u32], settings: &[&str], timed: bool) -> Machine<Replay
 }
 
 /// Runs to the end, and checks the reconstructed state at each stop.
-fn finish(m: &mut Machine<Replay>, slice: u64, what: &str) {
+fn finish(m: &mut Machine, slice: u64, what: &str) {
     for _ in 0..1_000_000 {
         if let Stop::Idle(_) = m.run(slice, None) {
             return compare(m, what);
@@ -472,8 +476,8 @@ fn the_stream_says_all_that_happens_to_registers_and_memory() {
             let what = format!("seed {seed}, {harts} harts, timed {timed}");
             let mut m = machine(&words, harts, timed);
             finish(&mut m, 1 + rng.below(3000), &what);
-            let first = std::mem::take(&mut m.observer_mut().told);
-            let o = m.observer_mut();
+            let first = std::mem::take(&mut replay_of(&mut m).told);
+            let o = replay_of(&mut m);
             assert!(o.known > 100 && o.computed > 500 && o.traps > 10, "{what}");
             let written = o.write_backs;
             let stats = |k: usize| m.hart(k).expect("a hart").stats;
@@ -487,7 +491,7 @@ fn the_stream_says_all_that_happens_to_registers_and_memory() {
             let mut m = machine(&words, harts, timed);
             m.set_engine(EAGER).expect("an engine of this host");
             finish(&mut m, 1 + rng.below(300), &what);
-            assert!(m.observer_mut().told == first, "{what}: translator");
+            assert!(replay_of(&mut m).told == first, "{what}: translator");
         }
     }
 }
@@ -499,7 +503,7 @@ fn lines_that_are_told_are_those_that_memory_gets() {
         let words = program(&mut Rng::new(7));
         let mut m = machine_with(&words, settings, true);
         finish(&mut m, 1000, &settings.concat());
-        let told = m.observer_mut().write_backs;
+        let told = replay_of(&mut m).write_backs;
         let written = m.report().memory.total().writes;
         // The last requests may be outstanding.
         assert!(
@@ -518,7 +522,7 @@ fn a_snapshot_in_between_leaves_nothing_out() {
         let what = format!("seed {seed}");
         let mut m = machine(&words, 4, true);
         finish(&mut m, 5000, &what);
-        let whole = std::mem::take(&mut m.observer_mut().told);
+        let whole = std::mem::take(&mut replay_of(&mut m).told);
         let mut m = machine(&words, 4, true);
         let mut blocked = 0;
         while !matches!(m.run(1 + rng.below(2000), None), Stop::Idle(_)) {
@@ -528,12 +532,13 @@ fn a_snapshot_in_between_leaves_nothing_out() {
             let mut bytes = Vec::new();
             m.save(&mut bytes, &Meta::new()).expect("a snapshot");
             let snapshot = Snapshot::new(Bytes(bytes)).expect("a snapshot");
-            let before = std::mem::take(m.observer_mut());
-            m = snapshot.machine(before).expect("a machine");
+            let before = m.take_event_sink::<Replay>().expect("the replay");
+            m = snapshot.machine().expect("a machine");
+            m.set_event_sink(Some(before));
         }
         compare(&mut m, &what);
         assert!(blocked > 0, "{what}: some snapshot has blocked harts");
-        assert!(m.observer_mut().told == whole, "{what}");
+        assert!(replay_of(&mut m).told == whole, "{what}");
     }
 }
 
@@ -547,9 +552,10 @@ fn programs_are_replayed() {
             let description = describe("vc707", &["harts=4"]);
             // Devices store to memory in some of them.
             let replay = Replay::new(name.contains("virtio"), false);
-            let mut m = Machine::new(&description, replay).expect("a machine");
+            let mut m = Machine::new(&description).expect("a machine");
+            m.set_event_sink(Some(Box::new(replay)));
             m.set_timed(timed);
-            load_into(&mut m, &elf);
+            load(&mut m, &elf);
             follow(&mut m);
             for _ in 0..400 {
                 match m.run(20_000, Some(1_000_000)) {
@@ -558,7 +564,7 @@ fn programs_are_replayed() {
                     _ => break,
                 }
             }
-            let o = m.observer_mut();
+            let o = replay_of(&mut m);
             assert!(o.computed > 100, "{name} timed {timed}");
         }
     }

@@ -7,7 +7,7 @@
 use crate::common::random::*;
 use crate::common::*;
 use nagori_isa::OPS;
-use nagori_platform::machine::{Engine, Machine, Quiet, Stop, TranslatorOptions};
+use nagori_platform::machine::{Engine, Machine, Stop, TranslatorOptions};
 use nagori_platform::snapshot::{Bytes, Meta, Snapshot};
 use serde_json::Value;
 use xxhash_rust::xxh3::Xxh3;
@@ -25,7 +25,7 @@ fn save(m: &Machine) -> Vec<u8> {
 
 fn restore(bytes: &[u8]) -> Machine {
     let s = Snapshot::new(Bytes(bytes.to_vec())).expect("a snapshot");
-    s.machine(Quiet).expect("a machine")
+    s.machine().expect("a machine")
 }
 
 /// All there is in a machine. What block caches know of addresses is compared where the
@@ -159,12 +159,12 @@ fn compare(
         let engine = choice.pick(&both);
         let restored = restore(&bytes);
         assert_eq!(save(&restored), bytes, "{name}: restored at step {step}");
-        let fork = checkpoint.fork(Quiet).expect("a fork");
+        let fork = checkpoint.fork().expect("a fork");
         assert_eq!(save(&fork), bytes, "{name}: forked at step {step}");
         // What another fork does is not seen by this one.
         again
             .clone()
-            .step(&mut checkpoint.fork(Quiet).expect("a fork"), most);
+            .step(&mut checkpoint.fork().expect("a fork"), most);
         let mut copy = match n {
             0 => fork,
             1 => restored,
@@ -175,7 +175,7 @@ fn compare(
                     0 => (&taken[0].1, &taken[0].3),
                     _ => (&again, &checkpoint),
                 };
-                let mut before = from.fork(Quiet).expect("a fork");
+                let mut before = from.fork().expect("a fork");
                 before.set_engine(engine).expect("an engine of this host");
                 let mut script = script.clone();
                 for _ in step..(step + 20).min(steps) {
@@ -183,7 +183,7 @@ fn compare(
                         script.step(&mut before, most);
                     }
                 }
-                checkpoint.fork_after(before, Quiet).expect("a fork")
+                checkpoint.fork_after(before).expect("a fork")
             }
         };
         if n != 2 {

@@ -9,9 +9,7 @@ use crate::power::{start, NVMM};
 use nagori_hart::lines::StoreStats;
 use nagori_hart::world::LineKind;
 use nagori_isa::Op;
-use nagori_platform::machine::{
-    BusTransfer, BusWatch, Dram, Engine, Machine, Quiet, Stop, StoreReport,
-};
+use nagori_platform::machine::{BusTransfer, BusWatch, Dram, Engine, Machine, Stop, StoreReport};
 use std::sync::{Arc, Mutex};
 
 const QUIET: &str = "memory.controller.refresh.enabled=false";
@@ -780,7 +778,7 @@ pub(crate) fn compare_runs(prepare: Prepare) {
             while m.run(rng.below(60) + 1, None) == Stop::Slice {
                 if rng.one_in(60) {
                     let copy = m.checkpoint().expect("a checkpoint");
-                    m = copy.fork(Quiet).expect("a fork");
+                    m = copy.fork().expect("a fork");
                     m.set_engine(EAGER).expect("an engine");
                     copies += 1;
                 }

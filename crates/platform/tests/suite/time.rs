@@ -8,7 +8,7 @@ use nagori_isa::Op;
 use nagori_memtime::Period;
 use nagori_platform::clock::Ps;
 use nagori_platform::config::Method;
-use nagori_platform::machine::{Engine, Machine, Quiet, Stop, TranslatorOptions};
+use nagori_platform::machine::{Engine, Machine, Stop, TranslatorOptions};
 use nagori_platform::map;
 use nagori_platform::snapshot::{Bytes, Meta, Snapshot};
 
@@ -155,7 +155,7 @@ fn a_snapshot_behind_months_of_sleep_goes_on() {
         assert_eq!(proceed(&mut m), Stop::PowerOff(0));
         for engine in BOTH {
             let s = Snapshot::new(Bytes(bytes.clone())).expect("a snapshot");
-            let mut copy = s.machine(Quiet).expect("a machine");
+            let mut copy = s.machine().expect("a machine");
             copy.set_engine(engine).expect("an engine of this host");
             assert_eq!(proceed(&mut copy), Stop::PowerOff(0));
             assert_eq!(copy.now(), m.now(), "{method}");
@@ -187,20 +187,17 @@ fn at_the_end_of_time_a_machine_stops_and_says_so() {
     }
     // A loop of misses that begins a second before it.
     for engine in BOTH {
-        for parallel in [None, Some(1000)] {
-            let mut m = sleeper(&["harts=2"], engine, Ps(Ps::END.0 - 1_000_000_000_000));
-            m.set_parallel(parallel).expect("harts at the same time");
-            for i in 0..2 {
-                m.hart_mut(i)
-                    .expect("a hart")
-                    .set_reg(COUNT.into(), 1 << 40);
-                m.hart_mut(i).expect("a hart").cycle = Ps::END.0 / 20_000 - 500_000;
-            }
-            assert_eq!(proceed(&mut m), Stop::EndOfTime, "{engine:?} {parallel:?}");
-            assert!(m.now() >= Ps::END && m.now().0 - Ps::END.0 < 1_000_000_000);
-            assert!(m.report().memory.total().reads > 1000);
-            assert_eq!(proceed(&mut m), Stop::EndOfTime);
+        let mut m = sleeper(&["harts=2"], engine, Ps(Ps::END.0 - 1_000_000_000_000));
+        for i in 0..2 {
+            m.hart_mut(i)
+                .expect("a hart")
+                .set_reg(COUNT.into(), 1 << 40);
+            m.hart_mut(i).expect("a hart").cycle = Ps::END.0 / 20_000 - 500_000;
         }
+        assert_eq!(proceed(&mut m), Stop::EndOfTime, "{engine:?}");
+        assert!(m.now() >= Ps::END && m.now().0 - Ps::END.0 < 1_000_000_000);
+        assert!(m.report().memory.total().reads > 1000);
+        assert_eq!(proceed(&mut m), Stop::EndOfTime);
     }
 }
 
@@ -310,7 +307,7 @@ fn clocks_of_fractions_do_not_drift() {
             m.save(&mut bytes, &Meta::new()).expect("a snapshot");
             assert_eq!(proceed(&mut m), Stop::PowerOff(0), "{clocks:?}");
             let s = Snapshot::new(Bytes(bytes)).expect("a snapshot");
-            let mut copy = s.machine(Quiet).expect("a machine");
+            let mut copy = s.machine().expect("a machine");
             assert_eq!(proceed(&mut copy), Stop::PowerOff(0), "{clocks:?}");
             assert_eq!(copy.report(), m.report(), "{clocks:?}");
             let h = m.hart(0).expect("a hart");

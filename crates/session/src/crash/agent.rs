@@ -5,7 +5,6 @@ use crate::end::End;
 use crate::error::Result;
 use crate::program::ports::{push, take, CONTROL, STDERR, STDOUT};
 use crate::program::protocol::{Job, Placed, Reader, Says};
-use nagori_hart::world::Observer;
 use nagori_platform::clock::Ps;
 use nagori_platform::machine::{Machine, Stop};
 
@@ -145,7 +144,7 @@ impl Agent {
         lines[lines.len().saturating_sub(15)..].join("\n")
     }
 
-    fn drain<O: Observer>(&mut self, m: &mut Machine<O>) -> Result<()> {
+    fn drain(&mut self, m: &mut Machine) -> Result<()> {
         loop {
             let out = take(m, self.slot, STDOUT)?;
             let err = take(m, self.slot, STDERR)?;
@@ -157,7 +156,7 @@ impl Agent {
         }
     }
 
-    fn hear<O: Observer>(&mut self, m: &mut Machine<O>) -> Result<()> {
+    fn hear(&mut self, m: &mut Machine) -> Result<()> {
         let bytes = take(m, self.slot, CONTROL)?;
         self.reader.feed(&bytes);
         while let Some(message) = self.reader.next()? {
@@ -187,8 +186,8 @@ fn keep(to: &mut Vec<u8>, bytes: &[u8]) {
     to.extend_from_slice(&bytes[..bytes.len().min(room)]);
 }
 
-impl<O: Observer> Service<O> for Agent {
-    fn before(&mut self, m: &mut Machine<O>, wishes: &mut Wishes) -> Result<()> {
+impl Service for Agent {
+    fn before(&mut self, m: &mut Machine, wishes: &mut Wishes) -> Result<()> {
         let limit = self.boot.unwrap_or(self.limit);
         self.deadline
             .get_or_insert_with(|| Ps(m.now().0.saturating_add(limit.0)));
@@ -201,7 +200,7 @@ impl<O: Observer> Service<O> for Agent {
         Ok(())
     }
 
-    fn after(&mut self, m: &mut Machine<O>, stop: Stop, wishes: &mut Wishes) -> Result<()> {
+    fn after(&mut self, m: &mut Machine, stop: Stop, wishes: &mut Wishes) -> Result<()> {
         self.hear(m)?;
         self.drain(m)?;
         let console = m.console_output();

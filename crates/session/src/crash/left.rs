@@ -10,7 +10,7 @@ use crate::session::Session;
 use nagori_crash::{Cut, Domain, Lines, Model, StoreBuffer, LINE};
 use nagori_platform::clock::Ps;
 use nagori_platform::config::{CachedCopy, DrainOrder, HintedStore, MachineConfig};
-use nagori_platform::machine::{Checkpoint, Dram, Machine, Point, Quiet, Stop};
+use nagori_platform::machine::{Checkpoint, Dram, Machine, Point, Stop};
 use std::collections::HashSet;
 
 /// Core cycles between two looks whether a cut comes next.
@@ -59,7 +59,7 @@ pub(super) fn check(config: &MachineConfig, own: Domain, model: &Model) -> Resul
 /// Gives each cut the content that the machine leaves. `machine` is at the beginning of what was recorded.
 pub(super) fn leave<'a>(
     session: &Session<'a>,
-    (mut machine, services): (Machine<Quiet>, Vec<BoxedService<'a, Quiet>>),
+    (mut machine, services): (Machine, Vec<BoxedService<'a>>),
     recorded: &mut Recorded,
 ) -> Result<()> {
     let end = recorded.end;
@@ -76,7 +76,7 @@ pub(super) fn leave<'a>(
         next: 0,
         kept: None,
     };
-    let mut all: Vec<BoxedService<'_, Quiet>> = Vec::new();
+    let mut all: Vec<BoxedService<'_>> = Vec::new();
     for service in services {
         all.push(service);
     }
@@ -123,8 +123,8 @@ struct Cutter<'s, 'a> {
 }
 
 impl<'a> Cutter<'_, 'a> {
-    fn fork(&self, from: &Checkpoint) -> Result<(Machine, Vec<BoxedService<'a, Quiet>>)> {
-        let mut m: Machine = from.fork(Quiet)?;
+    fn fork(&self, from: &Checkpoint) -> Result<(Machine, Vec<BoxedService<'a>>)> {
+        let mut m: Machine = from.fork()?;
         let devices = &self.session.options().devices;
         let connected = devices.connect(&mut m, self.session.caller())?;
         Ok((m, connected))
@@ -154,7 +154,7 @@ impl<'a> Cutter<'_, 'a> {
     }
 }
 
-impl Service<Quiet> for Cutter<'_, '_> {
+impl Service for Cutter<'_, '_> {
     fn before(&mut self, m: &mut Machine, _: &mut Wishes) -> Result<()> {
         self.kept = match self.next < self.at.len() {
             true => Some(m.checkpoint()?),

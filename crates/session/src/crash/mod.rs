@@ -23,13 +23,12 @@ use crate::program::protocol::Placed;
 use crate::session::Session;
 use agent::{shell, Agent};
 use nagori_crash::{Cut, Domain, GpfChoice, History, Mode, Model, Online, Sites, Warning, LINE};
-use nagori_hart::world::Observer;
 use nagori_platform::clock::Ps;
 use nagori_platform::config::PersistenceDomain;
 use nagori_platform::devices::virtio::Block;
-use nagori_platform::machine::{Checkpoint, Compiled, Engine, Machine, Quiet};
+use nagori_platform::machine::{Checkpoint, Engine, Machine};
 use nagori_ram::{GuestRam, PAGE};
-use record::{Recording, Spy};
+use record::Recording;
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -138,15 +137,15 @@ fn seconds(s: f64) -> Ps {
 }
 
 /// Runs a command to its end, with the services of a machine's devices.
-fn run<O: Compiled>(
+fn run(
     session: &Session<'_>,
-    m: &mut Machine<O>,
+    m: &mut Machine,
     agent: &mut Agent,
-    more: Option<&mut dyn Service<O>>,
+    more: Option<&mut dyn Service>,
 ) -> Result<()> {
     let caller = session.caller();
     let mut devices = session.options().devices.connect(m, caller)?;
-    let mut services: Vec<BoxedService<'_, O>> = vec![Box::new(agent)];
+    let mut services: Vec<BoxedService<'_>> = vec![Box::new(agent)];
     if let Some(more) = more {
         services.push(Box::new(more));
     }
@@ -158,7 +157,7 @@ fn run<O: Compiled>(
 }
 
 /// Whether something on a disk of a machine is newer than in its file.
-fn disks_changed<O: Observer>(m: &mut Machine<O>) -> bool {
+fn disks_changed(m: &mut Machine) -> bool {
     (0..m.bus().slots()).any(|slot| {
         let changed = m.virtio(slot, |b: &mut Block, _| {
             b.disk().is_some_and(|d| d.changes().next().is_some())
@@ -213,7 +212,7 @@ impl<'s, 'a> Prepared<'s, 'a> {
         let placed = plan.files.iter();
         let files = placed.map(|(file, path)| Placed::of_host(file, path));
         let files = files.collect::<Result<Vec<_>>>()?;
-        let booted: Machine = session.booted(Quiet)?;
+        let booted: Machine = session.booted()?;
         let mut base = booted.checkpoint()?;
         drop(booted);
         let mut prepared = Prepared {
@@ -223,12 +222,12 @@ impl<'s, 'a> Prepared<'s, 'a> {
             plan,
         };
         if let Some(setup) = &prepared.plan.setup {
-            let mut machine = base.fork(Quiet)?;
+            let mut machine = base.fork()?;
             machine.set_engine(session.options().engine)?;
             let mut agent = prepared.agent(setup, prepared.plan.limit)?;
             run(session, &mut machine, &mut agent, None)?;
             succeeded("--setup", &agent)?;
-            let mut next: Machine = base.fork(Quiet)?;
+            let mut next: Machine = base.fork()?;
             copy(machine.ram(), next.ram(), &nvmm)?;
             drop(machine);
             next.memory_written(m.nvmm_base(), nvmm.end - nvmm.start);
@@ -274,23 +273,19 @@ impl<'s, 'a> Prepared<'s, 'a> {
     /// Runs the workload, and records it.
     pub fn record(&self) -> Result<Recorded> {
         let model = &self.plan.model;
-        let mut m = self.base.fork(Spy::Idle)?;
+        let mut m = self.base.fork()?;
         if model.mode == Mode::AsBuilt {
             m.set_timed(true);
         }
         let history = History::new(model.clone(), self.reader());
         let began = m.instructions();
-        Spy::attach(
-            &mut m,
-            history,
-            Online::new(model.clone()),
-            self.plan.points,
-        );
+        let online = Online::new(model.clone());
+        Recording::begin(&mut m, history, online, self.plan.points);
         let mut agent = self.agent(&self.plan.workload, self.plan.limit)?;
         run(self.session, &mut m, &mut agent, None)?;
         succeeded("--workload", &agent)?;
         let retired = m.instructions() - began;
-        let all = Spy::take(&mut m)
+        let all = Recording::end(&mut m)
             .ok_or_else(|| Error::Guest("nothing was recorded of the workload".into()))?;
         if all.retired != m.instructions() {
             let text =
@@ -303,7 +298,7 @@ impl<'s, 'a> Prepared<'s, 'a> {
             ..Recorded::of(*all)
         };
         if self.asks_machine() {
-            left::leave(self.session, self.again(Quiet)?, &mut recorded)?;
+            left::leave(self.session, self.again()?, &mut recorded)?;
         }
         Ok(recorded)
     }
@@ -316,18 +311,15 @@ impl<'s, 'a> Prepared<'s, 'a> {
 
     /// A machine at the beginning of the workload, as it was recorded, with its services; and the workload's command.
     /// It runs with the interpreter.
-    pub fn again<O: Compiled + 'a>(
-        &self,
-        observer: O,
-    ) -> Result<(Machine<O>, Vec<BoxedService<'a, O>>)> {
-        let mut m = self.base.fork(observer)?;
+    pub fn again(&self) -> Result<(Machine, Vec<BoxedService<'a>>)> {
+        let mut m = self.base.fork()?;
         m.set_engine(Engine::Interpreter)?;
         if self.plan.model.mode == Mode::AsBuilt {
             m.set_timed(true);
         }
         let agent = self.agent(&self.plan.workload, self.plan.limit)?;
         let session: &Session<'a> = self.session;
-        let mut services: Vec<BoxedService<'a, O>> = vec![Box::new(agent)];
+        let mut services: Vec<BoxedService<'a>> = vec![Box::new(agent)];
         services.extend(
             session
                 .options()

@@ -1,4 +1,4 @@
-//! Observers: what a workload does to NVMM, and what a recovery reads of it.
+//! What observers record: what a workload does to NVMM, and what a recovery reads of it.
 
 use super::left;
 use super::stack::Hart;
@@ -7,16 +7,13 @@ use nagori_crash::{
     LINE,
 };
 use nagori_hart::debug::lookup;
-use nagori_hart::world::{
-    AccessKind, Commit, DeviceDeed, DeviceEvent, Event, Marker, MemAccess, Observer,
-};
+use nagori_hart::world::{AccessKind, Commit, DeviceDeed, DeviceEvent, Event, Marker, MemAccess};
 use nagori_isa::Op;
 use nagori_platform::clock::Clock;
 use nagori_platform::config::SlotKind;
-use nagori_platform::machine::{Label, Machine};
+use nagori_platform::machine::{AccessSink, EventSink, Label, Machine, Watching};
 use nagori_platform::map;
 use nagori_ram::{GuestRam, PAGE};
-use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
@@ -136,19 +133,9 @@ pub(super) struct Recording {
     pub labels: Vec<String>,
 }
 
-/// The observer of a workload.
-#[derive(Default)]
-pub(super) enum Spy {
-    /// It sees nothing.
-    #[default]
-    Idle,
-    /// It records.
-    Record(Box<Recording>),
-}
-
-impl Spy {
-    /// Begins to record what a machine does with this observer.
-    pub fn attach(machine: &mut Machine<Spy>, history: History, online: Online, points: Points) {
+impl Recording {
+    /// Begins to record what a machine does.
+    pub fn begin(machine: &mut Machine, history: History, online: Online, points: Points) {
         let config = machine.config().clone();
         let m = &config.memory;
         let sender = |sink, register, own| Sender {
@@ -208,24 +195,20 @@ impl Spy {
         recording.cut(PointKind::Other);
         let first = recording.history.uncut();
         recording.references.push(first);
-        *machine.observer_mut() = Spy::Record(Box::new(recording));
+        machine.set_event_sink(Some(Box::new(recording)));
     }
 
     /// Ends it.
-    pub fn take(machine: &mut Machine<Spy>) -> Option<Box<Recording>> {
+    pub fn end(machine: &mut Machine) -> Option<Box<Recording>> {
         machine.report_reached();
-        let Spy::Record(mut all) = std::mem::take(machine.observer_mut()) else {
-            return None;
-        };
+        let mut all = machine.take_event_sink::<Recording>()?;
         all.cut(PointKind::Other);
         // What the last operation left has a next one only in what was done after it.
         let last = all.history.uncut();
         all.references.push(last);
         Some(all)
     }
-}
 
-impl Recording {
     /// The instruction's bits.
     fn word(&self, hart: usize, c: &Commit) -> u32 {
         let satp = match c.privilege {
@@ -544,16 +527,21 @@ fn is_atomic(op: Op) -> bool {
     )
 }
 
-impl nagori_platform::machine::Compiled for Spy {}
-impl Observer for Spy {
-    const COMMITS: bool = true;
-    const WORDS: bool = false;
-    const WRITE_BACKS: bool = true;
-    const DEVICES: bool = true;
-    const REACHED: bool = true;
+impl EventSink for Recording {
+    fn wants_words(&self) -> bool {
+        false
+    }
+
+    fn wants_devices(&self) -> bool {
+        true
+    }
+
+    fn wants_reached(&self) -> bool {
+        true
+    }
 
     fn happened(&mut self, event: &Event<'_>) {
-        let Spy::Record(r) = self else { return };
+        let r = self;
         match event {
             Event::Commit(c) => r.commit(c),
             Event::Trap(t) => r.trapped(t.hart, t.from, t.cause),
@@ -573,15 +561,9 @@ impl Observer for Spy {
     }
 }
 
-/// The observer of a recovery: which of some lines are read before they are overwritten.
+/// What a recovery does to NVMM: which of some lines are read before they are overwritten.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
-    nvmm: Range<u64>,
-    seen: RefCell<Seen>,
-}
-
-#[derive(Debug, Default)]
-struct Seen {
     /// Of each line the bytes that have been overwritten, a bit each, and whether it was read before that.
     watched: HashMap<u64, (u64, bool)>,
     order: Vec<u64>,
@@ -593,39 +575,40 @@ struct Seen {
 
 impl Reads {
     /// Watches lines of NVMM.
-    pub fn new(nvmm: Range<u64>, lines: &[u64]) -> Reads {
-        let seen = Seen {
-            watched: lines.iter().map(|l| (*l, (0, false))).collect(),
-            ..Seen::default()
-        };
+    pub fn watching(nvmm: Range<u64>, lines: &[u64]) -> Watching {
+        let sink = Box::new(Reads::of(lines));
+        Watching { range: nvmm, sink }
+    }
+
+    fn of(lines: &[u64]) -> Reads {
         Reads {
-            nvmm,
-            seen: RefCell::new(seen),
+            watched: lines.iter().map(|l| (*l, (0, false))).collect(),
+            ..Reads::default()
         }
     }
 
     /// Whether NVMM has been accessed at all.
     pub fn touched(&self) -> bool {
-        self.seen.borrow().touched
+        self.touched
     }
 
     /// Whether it has been stored to.
     pub fn stores(&self) -> bool {
-        self.seen.borrow().stored
+        self.stored
     }
 
     /// The watched lines to which it has, by ascending address.
     pub fn stored(&self) -> Vec<u64> {
-        self.seen.borrow().lines.iter().copied().collect()
+        self.lines.iter().copied().collect()
     }
 
     /// The lines that were read, by the time of the first read.
     pub fn take(&mut self) -> Vec<u64> {
-        std::mem::take(&mut self.seen.get_mut().order)
+        std::mem::take(&mut self.order)
     }
 }
 
-impl Seen {
+impl AccessSink for Reads {
     fn accessed(&mut self, kind: AccessKind, first: u64, size: u8) {
         self.touched = true;
         self.stored |= kind == AccessKind::Write;
@@ -655,32 +638,14 @@ impl Seen {
     }
 }
 
-impl nagori_platform::machine::Compiled for Reads {}
-impl Observer for Reads {
-    const ACCESSES: bool = true;
-
-    fn watches(&self, paddr: u64, bytes: u64) -> bool {
-        paddr < self.nvmm.end && self.nvmm.start < paddr.saturating_add(bytes)
-    }
-
-    #[inline(always)]
-    fn accessed(&self, kind: AccessKind, paddr: u64, size: u8) {
-        if self.nvmm.contains(&paddr) {
-            self.seen.borrow_mut().accessed(kind, paddr, size);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_line_is_read_unless_all_of_that_was_overwritten() {
-        let mut r = Reads::new(0x1000..0x2000, &[0x1000, 0x1040, 0x1080]);
+        let mut r = Reads::of(&[0x1000, 0x1040, 0x1080]);
         assert!(!r.touched());
-        r.accessed(AccessKind::Read, 0xfff, 1);
-        assert!(!r.touched(), "outside of NVMM");
         r.accessed(AccessKind::Read, 0x1100, 1);
         assert!(r.touched() && !r.stores());
         r.accessed(AccessKind::Write, 0x1040, 8);

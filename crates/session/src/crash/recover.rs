@@ -2,7 +2,7 @@
 
 use super::agent::{parts, Agent, Ended};
 use super::left;
-use super::record::{Reads, Spy};
+use super::record::{Reads, Recording};
 use super::{disks_changed, run, seconds, Prepared, Recorded};
 use crate::drive::{BoxedService, Service, Wishes};
 use crate::end::End;
@@ -10,8 +10,7 @@ use crate::error::{Context, Error, Result};
 use crate::guest;
 use crate::session::Session;
 use nagori_crash::{Bytes, History, Mode, Online, Outcome, Record, Recovery, State, Subject, LINE};
-use nagori_hart::world::Observer;
-use nagori_platform::machine::{Checkpoint, Compiled, Dram, Machine, Quiet, Stop};
+use nagori_platform::machine::{Checkpoint, Dram, Machine, Stop};
 use serde_json::json;
 use std::collections::HashMap;
 use std::hash::Hasher;
@@ -42,7 +41,7 @@ pub struct Recovering<'p, 's, 'a> {
     /// Instructions that each recovery does not have to execute.
     pub spared: u64,
     /// Machines whose recoveries are over: the next ones use their code.
-    spent: Mutex<Vec<Machine<Reads>>>,
+    spent: Mutex<Vec<Machine>>,
     executed: AtomicU64,
 }
 
@@ -50,7 +49,7 @@ pub struct Recovering<'p, 's, 'a> {
 type Line = (u64, Bytes);
 
 /// Gives lines of NVMM a content.
-fn put<O: Observer>(m: &mut Machine<O>, lines: &[Line]) -> Result<()> {
+fn put(m: &mut Machine, lines: &[Line]) -> Result<()> {
     let base = m.config().memory.base;
     for (line, bytes) in lines {
         m.ram().write_bytes(line - base, bytes)?;
@@ -60,8 +59,8 @@ fn put<O: Observer>(m: &mut Machine<O>, lines: &[Line]) -> Result<()> {
 }
 
 /// Whether a recovery has accessed NVMM.
-fn touched(m: &mut Machine<Reads>) -> bool {
-    m.observer_mut().touched()
+fn touched(m: &mut Machine) -> bool {
+    m.access_sink::<Reads>().is_some_and(|r| r.touched())
 }
 
 /// Ends a run when NVMM is accessed, or after some slices.
@@ -72,8 +71,8 @@ struct Pilot {
     end: Option<u64>,
 }
 
-impl Service<Reads> for Pilot {
-    fn after(&mut self, m: &mut Machine<Reads>, _: Stop, wishes: &mut Wishes) -> Result<()> {
+impl Service for Pilot {
+    fn after(&mut self, m: &mut Machine, _: Stop, wishes: &mut Wishes) -> Result<()> {
         self.slices += 1;
         match self.end {
             Some(end) if self.slices >= end => wishes.end(End::Quit),
@@ -132,8 +131,9 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
             before: 0,
             end: None,
         };
-        let go = |pilot: &mut Pilot| -> Result<(Machine<Reads>, Agent)> {
-            let mut m = self.from.fork(Reads::new(nvmm.clone(), &[]))?;
+        let go = |pilot: &mut Pilot| -> Result<(Machine, Agent)> {
+            let mut m = self.from.fork()?;
+            m.watch_accesses(Some(Reads::watching(nvmm.clone(), &[])));
             m.set_engine(session.options().engine)?;
             let mut agent = self.agent.clone().with_slice(LOOK);
             run(session, &mut m, &mut agent, Some(pilot))?;
@@ -198,13 +198,14 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
     }
 
     /// A machine whose NVMM has a content, before its recovery.
-    fn machine(&self, state: &State) -> Result<Machine<Reads>> {
-        let reads = Reads::new(self.prepared.nvmm(), state.watched);
+    fn machine(&self, state: &State) -> Result<Machine> {
+        let reads = Some(Reads::watching(self.prepared.nvmm(), state.watched));
         let spent = self.spent.lock().ok().and_then(|mut s| s.pop());
         let mut m = match spent {
             Some(spent) => self.from.fork_after(spent, reads)?,
             None => {
-                let mut m = self.from.fork(reads)?;
+                let mut m = self.from.fork()?;
+                m.watch_accesses(reads);
                 m.set_engine(self.prepared.session.options().engine)?;
                 m
             }
@@ -220,8 +221,8 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
 
     /// A machine before its recovery, whose NVMM has a content: lines that differ from the one before the workload. With the
     /// recovery's command.
-    fn before<O: Observer>(&self, observer: O, lines: &[Line]) -> Result<(Machine<O>, Agent)> {
-        let mut m = self.from.fork(observer)?;
+    fn before(&self, lines: &[Line]) -> Result<(Machine, Agent)> {
+        let mut m = self.from.fork()?;
         if self.prepared.plan.model.mode == Mode::AsBuilt {
             m.set_timed(true);
         }
@@ -235,16 +236,16 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
         if self.boots {
             return Ok(None);
         }
-        let (mut m, mut agent) = self.before(Spy::Idle, lines)?;
+        let (mut m, mut agent) = self.before(lines)?;
         let model = &self.prepared.plan.model;
         let content: HashMap<u64, Bytes> = lines.iter().copied().collect();
         let mut below = self.prepared.reader();
         let reader = move |line| content.get(&line).copied().unwrap_or_else(|| below(line));
         let history = History::new(model.clone(), Box::new(reader));
         let online = Online::new(model.clone());
-        Spy::attach(&mut m, history, online, self.prepared.plan.points);
+        Recording::begin(&mut m, history, online, self.prepared.plan.points);
         run(self.prepared.session, &mut m, &mut agent, None)?;
-        let Some(all) = Spy::take(&mut m) else {
+        let Some(all) = Recording::end(&mut m) else {
             return Ok(None);
         };
         let (codes, _) = parts(&agent.out);
@@ -253,7 +254,7 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
         }
         let mut recorded = Recorded::of(*all);
         if self.prepared.asks_machine() {
-            let again = self.again(Quiet, lines)?;
+            let again = self.again(lines)?;
             left::leave(self.prepared.session, again, &mut recorded)?;
         }
         // Before its first store a cut leaves what it has begun with.
@@ -264,14 +265,10 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
     }
 
     /// A machine at the beginning of a recovery, as it was recorded, with its services. It runs with the interpreter.
-    pub fn again<O: Compiled + 'a>(
-        &self,
-        observer: O,
-        lines: &[Line],
-    ) -> Result<(Machine<O>, Vec<BoxedService<'a, O>>)> {
-        let (mut m, agent) = self.before(observer, lines)?;
+    pub fn again(&self, lines: &[Line]) -> Result<(Machine, Vec<BoxedService<'a>>)> {
+        let (mut m, agent) = self.before(lines)?;
         let session: &Session<'a> = self.prepared.session;
-        let mut services: Vec<BoxedService<'a, O>> = vec![Box::new(agent)];
+        let mut services: Vec<BoxedService<'a>> = vec![Box::new(agent)];
         let devices = session.options().devices.connect(&mut m, session.caller());
         services.extend(devices?);
         Ok((m, services))
@@ -308,8 +305,10 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
                 format!("{console}{own}{err}{checked}")
             }
         };
-        let reads = m.observer_mut().take();
-        let (stores, stored) = (m.observer_mut().stores(), m.observer_mut().stored());
+        let mut unseen = Reads::default();
+        let seen = m.access_sink::<Reads>().unwrap_or(&mut unseen);
+        let reads = seen.take();
+        let (stores, stored) = (seen.stores(), seen.stored());
         let began = self.from.state().instructions();
         let executed = m.instructions().saturating_sub(began);
         self.executed.fetch_add(executed, Ordering::Relaxed);

@@ -42,7 +42,7 @@ pub(super) struct Hart {
 
 impl Hart {
     /// A hart of a machine, as it is now.
-    pub fn of<O: nagori_hart::world::Observer>(machine: &Machine<O>, n: usize) -> Hart {
+    pub fn of(machine: &Machine, n: usize) -> Hart {
         let hart = machine.hart(n);
         Hart {
             x: std::array::from_fn(|r| hart.map_or(0, |h| h.reg(r))),

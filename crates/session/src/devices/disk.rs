@@ -4,7 +4,6 @@ use crate::caller::Caller;
 use crate::drive::{Service, Wishes};
 use crate::error::{Context, Error, Result};
 use nagori_disk::{Disk, Writes};
-use nagori_hart::world::Observer;
 use nagori_platform::devices::virtio::Block;
 use nagori_platform::machine::{Machine, Stop};
 use nagori_platform::snapshot::Meta;
@@ -94,7 +93,7 @@ fn written(file: &Path, writes: &Writes) -> String {
 }
 
 /// Records for a snapshot which disks a machine has, slot by slot.
-pub fn note<O: Observer>(machine: &mut Machine<O>, slots: &[usize], meta: &mut Meta) {
+pub fn note(machine: &mut Machine, slots: &[usize], meta: &mut Meta) {
     let mut disk = |slot: &usize| -> Option<String> {
         machine.virtio(*slot, |b: &mut Block, _| {
             let disk = b.disk()?;
@@ -130,10 +129,10 @@ pub struct Disks<'a> {
 
 impl<'a> Disks<'a> {
     /// Opens the files and connects them to slots; `None` if there are none.
-    pub fn connect<O: Observer>(
+    pub fn connect(
         disks: &[DiskSpec],
         slots: &[usize],
-        machine: &mut Machine<O>,
+        machine: &mut Machine,
         caller: &'a dyn Caller,
     ) -> Result<Option<Disks<'a>>> {
         for (arg, slot) in disks.iter().zip(slots) {
@@ -161,7 +160,7 @@ impl<'a> Disks<'a> {
     }
 
     /// Reports each disk's first error.
-    fn tell<O: Observer>(&mut self, machine: &mut Machine<O>) {
+    fn tell(&mut self, machine: &mut Machine) {
         let caller = self.caller;
         // Each disk's failure is reported once.
         self.slots.retain(|slot| {
@@ -177,13 +176,13 @@ impl<'a> Disks<'a> {
     }
 }
 
-impl<O: Observer> Service<O> for Disks<'_> {
-    fn after(&mut self, machine: &mut Machine<O>, _: Stop, _: &mut Wishes) -> Result<()> {
+impl Service for Disks<'_> {
+    fn after(&mut self, machine: &mut Machine, _: Stop, _: &mut Wishes) -> Result<()> {
         self.tell(machine);
         Ok(())
     }
 
-    fn finish(&mut self, machine: &mut Machine<O>) -> Result<()> {
+    fn finish(&mut self, machine: &mut Machine) -> Result<()> {
         for slot in 0..machine.bus().slots() {
             let flushed = machine.virtio(slot, |b: &mut Block, _| b.flush());
             flushed

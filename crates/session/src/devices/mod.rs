@@ -16,7 +16,6 @@ use crate::error::Result;
 pub use disk::DiskSpec;
 use disk::Disks;
 pub use nagori_disk::Writes;
-use nagori_hart::world::Observer;
 use nagori_platform::config::{slot_names, Machine as Description, SlotConfig, SlotKind};
 use nagori_platform::machine::Machine;
 use nagori_platform::snapshot::Meta;
@@ -82,12 +81,12 @@ impl Devices {
 
     /// Connects the resources to a machine that was just built or restored. The returned services
     /// take part in its run.
-    pub fn connect<'a, O: Observer>(
+    pub fn connect<'a>(
         &self,
-        machine: &mut Machine<O>,
+        machine: &mut Machine,
         caller: &'a dyn Caller,
-    ) -> Result<Vec<BoxedService<'a, O>>> {
-        let mut services: Vec<BoxedService<'a, O>> = Vec::new();
+    ) -> Result<Vec<BoxedService<'a>>> {
+        let mut services: Vec<BoxedService<'a>> = Vec::new();
         let slots = slots_of(machine, SlotKind::Block);
         if let Some(disks) = Disks::connect(&self.disks, &slots, machine, caller)? {
             services.push(Box::new(disks));
@@ -117,13 +116,13 @@ fn is_net(kind: SlotKind) -> bool {
 }
 
 /// Records for a snapshot which host resources a machine has.
-pub fn note<O: Observer>(machine: &mut Machine<O>, meta: &mut Meta) {
+pub fn note(machine: &mut Machine, meta: &mut Meta) {
     let slots = slots_of(machine, SlotKind::Block);
     disk::note(machine, &slots, meta);
 }
 
 /// The slots of a kind, in order.
-fn slots_of<O: Observer>(machine: &Machine<O>, kind: SlotKind) -> Vec<usize> {
+fn slots_of(machine: &Machine, kind: SlotKind) -> Vec<usize> {
     let slots = machine.config().devices.iter().enumerate();
     slots
         .filter(|(_, s)| s.kind == kind)

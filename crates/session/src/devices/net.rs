@@ -4,7 +4,6 @@ use crate::caller::Caller;
 use crate::devices::PeerSpec;
 use crate::drive::{Outside, Peer, SHORTEST_DELAY};
 use crate::error::{Context, Error, Result};
-use nagori_hart::world::Observer;
 use nagori_platform::devices::ethmac::Ethmac;
 use nagori_platform::devices::virtio::Net;
 use nagori_platform::machine::Machine;
@@ -132,8 +131,8 @@ fn parse_mac(text: &str) -> Result<[u8; 6], String> {
 }
 
 /// Connects the interface of a slot; returns the machine at the other end, if it is to run with this one.
-pub fn connect<'a, O: Observer>(
-    machine: &mut Machine<O>,
+pub fn connect<'a>(
+    machine: &mut Machine,
     slot: usize,
     arg: &NetSpec,
     outside: &mut Outside,
@@ -187,7 +186,7 @@ pub fn connect<'a, O: Observer>(
 }
 
 /// Gives the interface of a slot another address, as firmware does.
-fn set_mac<O: Observer>(machine: &mut Machine<O>, slot: usize, mac: [u8; 6]) {
+fn set_mac(machine: &mut Machine, slot: usize, mac: [u8; 6]) {
     if machine
         .virtio::<Net, _>(slot, |n, _| n.set_mac(mac))
         .is_none()
@@ -197,7 +196,7 @@ fn set_mac<O: Observer>(machine: &mut Machine<O>, slot: usize, mac: [u8; 6]) {
 }
 
 /// Plugs a cable into the interface of a slot.
-pub fn plug<O: Observer>(machine: &mut Machine<O>, slot: usize, link: Box<dyn Link>) -> Result<()> {
+pub fn plug(machine: &mut Machine, slot: usize, link: Box<dyn Link>) -> Result<()> {
     let mut link = Some(link);
     let virtio = machine.virtio::<Net, _>(slot, |n, port| {
         if let Some(link) = link.take() {

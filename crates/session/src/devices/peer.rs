@@ -7,9 +7,8 @@ use crate::error::{Context, Error, Result};
 use crate::guest::Job;
 use crate::image;
 use crate::software::{self, Software};
-use nagori_hart::world::Observer;
 use nagori_platform::config::{Machine as Description, SlotKind};
-use nagori_platform::machine::{Engine, Machine, Quiet, Stop};
+use nagori_platform::machine::{Engine, Machine, Stop};
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
@@ -49,7 +48,7 @@ impl Default for PeerSpec {
 /// Its console.
 struct Console(Option<(File, PathBuf)>);
 
-impl Service<Quiet> for Console {
+impl Service for Console {
     fn after(&mut self, machine: &mut Machine, _: Stop, _: &mut Wishes) -> Result<()> {
         let bytes = machine.console_output();
         match &mut self.0 {
@@ -84,9 +83,9 @@ impl PeerSpec {
     }
 
     /// Builds the machine, and joins it to the interface in a slot of another one.
-    pub(super) fn connect<'a, O: Observer>(
+    pub(super) fn connect<'a>(
         &self,
-        first: &mut Machine<O>,
+        first: &mut Machine,
         slot: usize,
         caller: &'a dyn Caller,
     ) -> Result<Peer<'a>> {
@@ -103,14 +102,14 @@ impl PeerSpec {
             ..Software::default()
         };
         let plan = software::plan(&description, &software, Some(&image))?;
-        let mut machine = Job::unattended(plan).machine(&description, Quiet)?;
+        let mut machine = Job::unattended(plan).machine(&description)?;
         machine.set_engine(Engine::best())?;
         let console = self.console.as_ref().map(|path| {
             let file =
                 File::create(path).with_context(|| format!("cannot create {}", path.display()));
             file.map(|f| (f, path.clone()))
         });
-        let services: Vec<BoxedService<'a, Quiet>> = vec![Box::new(Console(console.transpose()?))];
+        let services: Vec<BoxedService<'a>> = vec![Box::new(Console(console.transpose()?))];
         Peer::join(
             (first, slot),
             (machine, other),

@@ -2,7 +2,6 @@
 
 use crate::caller::Caller;
 use crate::error::{Context, Error, Result};
-use nagori_hart::world::Observer;
 use nagori_ninep::Folder;
 use nagori_platform::config::{slot_names, SlotConfig, SlotKind};
 use nagori_platform::devices::virtio::Share;
@@ -104,11 +103,7 @@ pub fn assign(shares: &[ShareSpec], slots: &mut Vec<SlotConfig>) -> Result<Vec<u
 }
 
 /// Connects the folders to their slots.
-pub fn connect<O: Observer>(
-    shares: &[ShareSpec],
-    machine: &mut Machine<O>,
-    caller: &dyn Caller,
-) -> Result<()> {
+pub fn connect(shares: &[ShareSpec], machine: &mut Machine, caller: &dyn Caller) -> Result<()> {
     if shares.is_empty() {
         return Ok(());
     }

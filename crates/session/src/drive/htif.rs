@@ -9,7 +9,6 @@ use crate::caller::Caller;
 use crate::end::End;
 use crate::error::{Error, Result};
 use crate::port::Port;
-use nagori_hart::world::Observer;
 use nagori_platform::machine::Machine;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -93,9 +92,9 @@ impl<'a> Htif<'a> {
     }
 
     /// Carries out the program's request; `open` is whether input can still arrive.
-    pub fn serve<O: Observer>(
+    pub fn serve(
         &mut self,
-        machine: &mut Machine<O>,
+        machine: &mut Machine,
         port: &mut dyn Port,
         open: bool,
     ) -> Result<Option<End>> {
@@ -138,7 +137,7 @@ impl<'a> Htif<'a> {
     }
 
     /// Passes input to the request that waits for it.
-    fn feed<O: Observer>(&mut self, machine: &mut Machine<O>, open: bool) {
+    fn feed(&mut self, machine: &mut Machine, open: bool) {
         match self.waits {
             None => {}
             Some(Wait::Character) => {
@@ -165,7 +164,7 @@ impl<'a> Htif<'a> {
     }
 
     /// Passes the next answer on if the program has taken the last one.
-    fn answer<O: Observer>(&mut self, machine: &mut Machine<O>) {
+    fn answer(&mut self, machine: &mut Machine) {
         let Some(at) = self.words.fromhost else {
             self.answers.clear();
             return;
@@ -179,9 +178,9 @@ impl<'a> Htif<'a> {
 
     /// Carries out a system call: eight words at `block`, the number and its arguments; the first
     /// word receives the result.
-    fn call<O: Observer>(
+    fn call(
         &mut self,
-        machine: &mut Machine<O>,
+        machine: &mut Machine,
         port: &mut dyn Port,
         block: u64,
     ) -> Result<Option<End>> {
@@ -230,7 +229,7 @@ impl<'a> Htif<'a> {
     }
 
     /// Ends a system call.
-    fn finish<O: Observer>(&mut self, machine: &mut Machine<O>, block: u64, result: i64) {
+    fn finish(&mut self, machine: &mut Machine, block: u64, result: i64) {
         put_word(machine, block, result as u64);
         self.answers.push_back(1);
     }
@@ -248,18 +247,18 @@ fn name(device: u8, what: u8) -> &'static str {
     }
 }
 
-fn word<O: Observer>(machine: &Machine<O>, at: u64) -> u64 {
+fn word(machine: &Machine, at: u64) -> u64 {
     let mut bytes = [0; 8];
     machine.peek(None, at, &mut bytes);
     u64::from_le_bytes(bytes)
 }
 
-fn put_word<O: Observer>(machine: &mut Machine<O>, at: u64, value: u64) {
+fn put_word(machine: &mut Machine, at: u64, value: u64) {
     store(machine, at, &value.to_le_bytes());
 }
 
 /// Writes memory as a device does; returns whether there is memory.
-fn store<O: Observer>(machine: &mut Machine<O>, at: u64, bytes: &[u8]) -> bool {
+fn store(machine: &mut Machine, at: u64, bytes: &[u8]) -> bool {
     let offset = at.checked_sub(machine.config().memory.base);
     let done = offset.is_some_and(|o| machine.ram().write_bytes(o, bytes).is_ok());
     if done && !bytes.is_empty() {

@@ -4,7 +4,6 @@ use super::{Service, Wishes};
 use crate::caller::Caller;
 use crate::error::Result;
 use nagori_hart::trap::cause;
-use nagori_hart::world::Observer;
 use nagori_hart::TrapLoop;
 use nagori_platform::machine::{Machine, Stop};
 
@@ -29,8 +28,8 @@ impl<'a> Loops<'a> {
     }
 }
 
-impl<O: Observer> Service<O> for Loops<'_> {
-    fn after(&mut self, machine: &mut Machine<O>, _: Stop, _: &mut Wishes) -> Result<()> {
+impl Service for Loops<'_> {
+    fn after(&mut self, machine: &mut Machine, _: Stop, _: &mut Wishes) -> Result<()> {
         if self.told {
             return Ok(());
         }

@@ -17,9 +17,8 @@ use crate::caller::Caller;
 use crate::end::End;
 use crate::error::{Context, Result};
 use crate::guest;
-use nagori_hart::world::Observer;
 use nagori_platform::clock::Ps;
-use nagori_platform::machine::{Compiled, Machine, Stop};
+use nagori_platform::machine::{Machine, Stop};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use std::time::{Duration, Instant};
@@ -89,61 +88,56 @@ impl Wishes {
 ///
 /// What happens in the guest does not depend on where slices end, so a service that only reads
 /// changes nothing.
-pub trait Service<O: Observer> {
+pub trait Service {
     /// Adds descriptors that end the host's sleep when they become ready.
     fn sources<'a>(&'a self, _to: &mut Vec<PollFd<'a>>) {}
 
     /// Called before each slice, also while the machine is held.
-    fn before(&mut self, _machine: &mut Machine<O>, _wishes: &mut Wishes) -> Result<()> {
+    fn before(&mut self, _machine: &mut Machine, _wishes: &mut Wishes) -> Result<()> {
         Ok(())
     }
 
     /// Called after each slice with the reason why it ended.
-    fn after(
-        &mut self,
-        _machine: &mut Machine<O>,
-        _stop: Stop,
-        _wishes: &mut Wishes,
-    ) -> Result<()> {
+    fn after(&mut self, _machine: &mut Machine, _stop: Stop, _wishes: &mut Wishes) -> Result<()> {
         Ok(())
     }
 
     /// Called once when the run is over, however it ended.
-    fn finish(&mut self, _machine: &mut Machine<O>) -> Result<()> {
+    fn finish(&mut self, _machine: &mut Machine) -> Result<()> {
         Ok(())
     }
 
     /// Whether this service can still cause something to happen while every hart waits without a
     /// timer.
-    fn may_wake(&self, _machine: &Machine<O>) -> bool {
+    fn may_wake(&self, _machine: &Machine) -> bool {
         false
     }
 }
 
-impl<O: Observer, S: Service<O> + ?Sized> Service<O> for &mut S {
+impl<S: Service + ?Sized> Service for &mut S {
     fn sources<'a>(&'a self, to: &mut Vec<PollFd<'a>>) {
         (**self).sources(to);
     }
 
-    fn before(&mut self, machine: &mut Machine<O>, wishes: &mut Wishes) -> Result<()> {
+    fn before(&mut self, machine: &mut Machine, wishes: &mut Wishes) -> Result<()> {
         (**self).before(machine, wishes)
     }
 
-    fn after(&mut self, machine: &mut Machine<O>, stop: Stop, wishes: &mut Wishes) -> Result<()> {
+    fn after(&mut self, machine: &mut Machine, stop: Stop, wishes: &mut Wishes) -> Result<()> {
         (**self).after(machine, stop, wishes)
     }
 
-    fn finish(&mut self, machine: &mut Machine<O>) -> Result<()> {
+    fn finish(&mut self, machine: &mut Machine) -> Result<()> {
         (**self).finish(machine)
     }
 
-    fn may_wake(&self, machine: &Machine<O>) -> bool {
+    fn may_wake(&self, machine: &Machine) -> bool {
         (**self).may_wake(machine)
     }
 }
 
 /// A service in a list.
-pub type BoxedService<'a, O> = Box<dyn Service<O> + 'a>;
+pub type BoxedService<'a> = Box<dyn Service + 'a>;
 
 /// What the loop itself has to know of a run.
 #[derive(Debug, Clone, Copy, Default)]
@@ -158,9 +152,9 @@ pub struct Course {
 /// Runs a machine until a service, the caller, the guest or a limit ends it.
 ///
 /// A wish of the caller is [`End::Signal`]; an error is that of a service, or of a restart.
-pub fn drive<O: Compiled>(
-    machine: &mut Machine<O>,
-    services: &mut [BoxedService<'_, O>],
+pub fn drive(
+    machine: &mut Machine,
+    services: &mut [BoxedService<'_>],
     caller: &dyn Caller,
     course: Course,
 ) -> Result<End> {
@@ -245,7 +239,7 @@ pub fn drive<O: Compiled>(
 }
 
 /// Restarts the machine; returns whether its software is known.
-fn restart<O: Observer>(machine: &mut Machine<O>, course: Course, how: Restart) -> Result<bool> {
+fn restart(machine: &mut Machine, course: Course, how: Restart) -> Result<bool> {
     let Some(software) = machine.software().cloned() else {
         return Ok(false);
     };
@@ -259,11 +253,7 @@ fn restart<O: Observer>(machine: &mut Machine<O>, course: Course, how: Restart) 
 
 /// Waits until a source is ready, the caller wants to end, or a time (`None`: without limit) has
 /// passed.
-fn sleep<O: Observer>(
-    services: &[BoxedService<'_, O>],
-    caller: &dyn Caller,
-    wait: Option<Duration>,
-) -> Result<()> {
+fn sleep(services: &[BoxedService<'_>], caller: &dyn Caller, wait: Option<Duration>) -> Result<()> {
     if wait == Some(Duration::ZERO) {
         // A service that has input ready finds it without being woken.
         return Ok(());

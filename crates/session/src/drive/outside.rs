@@ -2,7 +2,6 @@
 
 use super::{Service, Wishes};
 use crate::error::{Context, Result};
-use nagori_hart::world::Observer;
 use nagori_platform::clock::Ps;
 use nagori_platform::device::Device;
 use nagori_platform::devices::ethmac::Ethmac;
@@ -42,7 +41,7 @@ impl Outside {
     }
 
     /// Whether something may arrive; an error if a network has failed.
-    fn expects<O: Observer>(&self, machine: &mut Machine<O>) -> Result<bool> {
+    fn expects(&self, machine: &mut Machine) -> Result<bool> {
         let mut any = false;
         for n in &self.networks {
             let found = machine
@@ -60,13 +59,13 @@ impl Outside {
     }
 }
 
-impl<O: Observer> Service<O> for Outside {
+impl Service for Outside {
     fn sources<'a>(&'a self, to: &mut Vec<PollFd<'a>>) {
         let all = self.networks.iter();
         to.extend(all.map(|n| PollFd::from_borrowed_fd(n.source.as_fd(), PollFlags::IN)));
     }
 
-    fn before(&mut self, machine: &mut Machine<O>, wishes: &mut Wishes) -> Result<()> {
+    fn before(&mut self, machine: &mut Machine, wishes: &mut Wishes) -> Result<()> {
         // A machine that is held is not touched; if it does not wait, the loop polls the networks.
         let Some(idle) = self.idle.as_ref().filter(|_| !wishes.hold) else {
             return Ok(());
@@ -88,7 +87,7 @@ impl<O: Observer> Service<O> for Outside {
         Ok(())
     }
 
-    fn after(&mut self, machine: &mut Machine<O>, stop: Stop, wishes: &mut Wishes) -> Result<()> {
+    fn after(&mut self, machine: &mut Machine, stop: Stop, wishes: &mut Wishes) -> Result<()> {
         let Stop::Idle(until) = stop else {
             return Ok(());
         };
@@ -103,7 +102,7 @@ impl<O: Observer> Service<O> for Outside {
         Ok(())
     }
 
-    fn may_wake(&self, machine: &Machine<O>) -> bool {
+    fn may_wake(&self, machine: &Machine) -> bool {
         machine.expects_host()
     }
 }

@@ -9,9 +9,8 @@ use super::{restart, BoxedService, Course, Restart, Service, Wishes, SLICE};
 use crate::caller::Caller;
 use crate::devices::plug;
 use crate::error::{Context, Error, Result};
-use nagori_hart::world::Observer;
 use nagori_platform::clock::Ps;
-use nagori_platform::machine::{Machine, Quiet, Stop};
+use nagori_platform::machine::{Machine, Stop};
 use nagori_usernet::pair;
 use std::time::Duration;
 
@@ -24,7 +23,7 @@ pub const SHORTEST_DELAY: Duration = Duration::from_micros(1);
 pub struct Peer<'a> {
     /// Until it is switched off.
     machine: Option<Machine>,
-    services: Vec<BoxedService<'a, Quiet>>,
+    services: Vec<BoxedService<'a>>,
     caller: &'a dyn Caller,
     /// For how long nothing arrives of what is sent.
     lookahead: Ps,
@@ -43,11 +42,11 @@ impl<'a> Peer<'a> {
     /// from them.
     ///
     /// An error if a slot has no interface, or if the delay is below [`SHORTEST_DELAY`].
-    pub fn join<O: Observer>(
-        (first, slot): (&mut Machine<O>, usize),
+    pub fn join(
+        (first, slot): (&mut Machine, usize),
         (mut second, other): (Machine, usize),
         delay: Duration,
-        services: Vec<BoxedService<'a, Quiet>>,
+        services: Vec<BoxedService<'a>>,
         caller: &'a dyn Caller,
     ) -> Result<Peer<'a>> {
         if delay < SHORTEST_DELAY {
@@ -131,8 +130,8 @@ fn after(t: Ps, by: Ps) -> Ps {
     }
 }
 
-impl<O: Observer> Service<O> for Peer<'_> {
-    fn before(&mut self, first: &mut Machine<O>, wishes: &mut Wishes) -> Result<()> {
+impl Service for Peer<'_> {
+    fn before(&mut self, first: &mut Machine, wishes: &mut Wishes) -> Result<()> {
         if wishes.hold || wishes.end.is_some() {
             return Ok(());
         }
@@ -158,14 +157,14 @@ impl<O: Observer> Service<O> for Peer<'_> {
         Ok(())
     }
 
-    fn after(&mut self, _: &mut Machine<O>, stop: Stop, wishes: &mut Wishes) -> Result<()> {
+    fn after(&mut self, _: &mut Machine, stop: Stop, wishes: &mut Wishes) -> Result<()> {
         if matches!(stop, Stop::Idle(_)) && self.machine.is_some() {
             wishes.wake_within(Duration::ZERO);
         }
         Ok(())
     }
 
-    fn may_wake(&self, _: &Machine<O>) -> bool {
+    fn may_wake(&self, _: &Machine) -> bool {
         let machine = self.machine.as_ref();
         machine.is_some_and(|m| m.next_time() != Ps::NEVER)
     }

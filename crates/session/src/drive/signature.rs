@@ -4,7 +4,6 @@ use super::{Service, Wishes};
 use crate::caller::Caller;
 use crate::end::End;
 use crate::error::{Context, Error, Result};
-use nagori_hart::world::Observer;
 use nagori_platform::machine::{Machine, Stop};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -40,14 +39,14 @@ impl<'a> Signature<'a> {
     }
 }
 
-impl<O: Observer> Service<O> for Signature<'_> {
-    fn after(&mut self, _: &mut Machine<O>, stop: Stop, w: &mut Wishes) -> Result<()> {
+impl Service for Signature<'_> {
+    fn after(&mut self, _: &mut Machine, stop: Stop, w: &mut Wishes) -> Result<()> {
         let asked = matches!(w.end, Some(End::Off(_)));
         self.ended |= asked || matches!(stop, Stop::PowerOff(_));
         Ok(())
     }
 
-    fn finish(&mut self, machine: &mut Machine<O>) -> Result<()> {
+    fn finish(&mut self, machine: &mut Machine) -> Result<()> {
         let file = self.what.file.display();
         if !self.ended {
             let text = format!("{file}: no signature is written, since the program has not ended");

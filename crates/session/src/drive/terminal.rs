@@ -7,7 +7,6 @@ use crate::end::End;
 use crate::error::Result;
 use crate::guest::Job;
 use crate::port::{Event, Port};
-use nagori_hart::world::Observer;
 use nagori_platform::clock::Ps;
 use nagori_platform::devices::uart::Uart;
 use nagori_platform::machine::{Machine, Stop};
@@ -32,12 +31,12 @@ const TAIL: usize = 256;
 const MOST_TYPED: usize = 1 << 20;
 
 /// Text about a machine, for the user at its console.
-pub type Statistics<'a, O> = &'a dyn Fn(&Machine<O>) -> String;
+pub type Statistics<'a> = &'a dyn Fn(&Machine) -> String;
 
 /// The serial console of a machine.
-pub struct Terminal<'a, O: Observer> {
+pub struct Terminal<'a> {
     port: &'a mut dyn Port,
-    statistics: Option<Statistics<'a, O>>,
+    statistics: Option<Statistics<'a>>,
     send_end: bool,
     htif: Option<Htif<'a>>,
     /// Input is available before the guest reads it; it is not typed.
@@ -80,13 +79,13 @@ impl Prompt {
     }
 }
 
-impl<'a, O: Observer> Terminal<'a, O> {
+impl<'a> Terminal<'a> {
     /// Connects a job's console to a port; `statistics` makes the text for a user who asks for
     /// statistics, `caller` receives messages for the user.
     pub fn new(
         port: &'a mut dyn Port,
         job: &Job,
-        statistics: Option<Statistics<'a, O>>,
+        statistics: Option<Statistics<'a>>,
         caller: Option<&'a dyn Caller>,
     ) -> Self {
         let htif = job.htif.words.map(|w| Htif::new(w, caller));
@@ -165,7 +164,7 @@ impl<'a, O: Observer> Terminal<'a, O> {
     }
 }
 
-impl<O: Observer> Service<O> for Terminal<'_, O> {
+impl Service for Terminal<'_> {
     fn sources<'b>(&'b self, to: &mut Vec<PollFd<'b>>) {
         if !self.is_full() {
             let fd = self.port.source();
@@ -173,7 +172,7 @@ impl<O: Observer> Service<O> for Terminal<'_, O> {
         }
     }
 
-    fn before(&mut self, machine: &mut Machine<O>, wishes: &mut Wishes) -> Result<()> {
+    fn before(&mut self, machine: &mut Machine, wishes: &mut Wishes) -> Result<()> {
         self.told = false;
         if !std::mem::replace(&mut self.set_up, true) {
             machine.set_console_patient(self.patient);
@@ -213,7 +212,7 @@ impl<O: Observer> Service<O> for Terminal<'_, O> {
         Ok(())
     }
 
-    fn after(&mut self, machine: &mut Machine<O>, stop: Stop, wishes: &mut Wishes) -> Result<()> {
+    fn after(&mut self, machine: &mut Machine, stop: Stop, wishes: &mut Wishes) -> Result<()> {
         let output = machine.console_output();
         self.hear(&output, machine.now());
         self.port.write(&output)?;
@@ -255,20 +254,20 @@ impl<O: Observer> Service<O> for Terminal<'_, O> {
         Ok(())
     }
 
-    fn may_wake(&self, machine: &Machine<O>) -> bool {
+    fn may_wake(&self, machine: &Machine) -> bool {
         let comes = self.told || !self.typed.is_empty() || self.port.is_open();
         comes && listens(machine)
     }
 }
 
 /// Number of input bytes that the guest has not read.
-fn unread<O: Observer>(machine: &Machine<O>) -> usize {
+fn unread(machine: &Machine) -> usize {
     let uart = machine.bus().get::<Uart>();
     uart.map_or(0, Uart::input_pending)
 }
 
 /// Whether the guest reacts to input.
-fn listens<O: Observer>(machine: &Machine<O>) -> bool {
+fn listens(machine: &Machine) -> bool {
     machine
         .bus()
         .get::<Uart>()

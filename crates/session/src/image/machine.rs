@@ -13,7 +13,7 @@ use nagori_disk::Writes;
 use nagori_image::{GuestImage, Installer, Options, Work};
 use nagori_platform::clock::Ps;
 use nagori_platform::config::{Machine as Description, DEFAULT_MACHINE};
-use nagori_platform::machine::{Engine, Machine, Quiet, Stop};
+use nagori_platform::machine::{Engine, Machine, Stop};
 use nagori_platform::snapshot::Header;
 
 /// Kernel arguments: the places of the root file system and of the packages.
@@ -76,13 +76,13 @@ impl<'a> Installing<'a> {
         };
         let plan = software::plan(&description, &software, Some(&self.image))?;
         let job = Job::unattended(plan);
-        let mut machine = Machine::new(&description, Quiet)?;
+        let mut machine = Machine::new(&description)?;
         machine.set_timed(false);
         machine.set_engine(Engine::best())?;
         guest::load(&mut machine, &job.plan, false)?;
         let connected = devices.connect(&mut machine, self.caller)?;
         let mut port = Capture::new(line);
-        let mut services: Vec<BoxedService<'_, Quiet>> = vec![
+        let mut services: Vec<BoxedService<'_>> = vec![
             Box::new(Terminal::new(&mut port, &job, None, None)),
             Box::new(Deadline),
         ];
@@ -120,7 +120,7 @@ impl Installer for Installing<'_> {
 /// Ends a machine that would run for ever.
 struct Deadline;
 
-impl Service<Quiet> for Deadline {
+impl Service for Deadline {
     fn after(&mut self, machine: &mut Machine, _: Stop, wishes: &mut Wishes) -> Result<()> {
         if machine.now() > LIMIT {
             wishes.end(End::Limit);

@@ -3,7 +3,6 @@
 use super::protocol::{Ended, LABEL_END};
 use crate::end::END_OF_TIME;
 use crate::problems::{Nvmm, Problem};
-use nagori_hart::world::Observer;
 use nagori_memtime::Ps;
 use nagori_platform::machine::{Machine, Report};
 
@@ -142,7 +141,7 @@ impl Run {
 }
 
 /// The statistics of the program: those that the agent recorded, or those so far.
-pub(super) fn of_program<O: Observer>(m: &Machine<O>, regions: bool) -> (Report, Option<u64>) {
+pub(super) fn of_program(m: &Machine, regions: bool) -> (Report, Option<u64>) {
     if regions {
         if let Some(r) = m.regions() {
             return (r.report, Some(r.count));

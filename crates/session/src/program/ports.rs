@@ -7,7 +7,6 @@ use super::streams::{Stream, Streams};
 use crate::drive::{Service, Wishes};
 use crate::end::End;
 use crate::error::{Context, Error, Result};
-use nagori_hart::world::Observer;
 use nagori_platform::clock::Ps;
 use nagori_platform::devices::virtio::PortConsole;
 use nagori_platform::machine::{Machine, Stop};
@@ -131,7 +130,7 @@ impl<'a> Ports<'a> {
     }
 
     /// Reads more of the input, as far as there is room.
-    fn feed<O: Observer>(&mut self, machine: &mut Machine<O>) -> Result<()> {
+    fn feed(&mut self, machine: &mut Machine) -> Result<()> {
         loop {
             if !self.waiting.is_empty() {
                 let n = push(machine, self.slot, STDIN, &self.waiting)?;
@@ -169,7 +168,7 @@ impl<'a> Ports<'a> {
     }
 
     /// Passes on what the program has written.
-    fn drain<O: Observer>(&mut self, machine: &mut Machine<O>) -> Result<()> {
+    fn drain(&mut self, machine: &mut Machine) -> Result<()> {
         loop {
             let mut any = false;
             for port in [STDOUT, STDERR] {
@@ -186,7 +185,7 @@ impl<'a> Ports<'a> {
         }
     }
 
-    fn hear<O: Observer>(&mut self, machine: &mut Machine<O>) -> Result<()> {
+    fn hear(&mut self, machine: &mut Machine) -> Result<()> {
         let bytes = take(machine, self.slot, CONTROL)?;
         self.says.feed(&bytes);
         while let Some(message) = self.says.next()? {
@@ -211,7 +210,7 @@ impl<'a> Ports<'a> {
         Ok(())
     }
 
-    fn over<O: Observer>(&self, machine: &Machine<O>) -> Option<Outcome> {
+    fn over(&self, machine: &Machine) -> Option<Outcome> {
         let guest = |s: f64| {
             let since = self.started.map(|at| machine.now().saturating_sub(at));
             since.is_some_and(|t| t.0 as f64 >= s * PS_PER_S)
@@ -234,12 +233,7 @@ fn cpu_seconds() -> f64 {
 }
 
 /// Hands bytes to a port of the console in a slot; how many it had room for.
-pub(crate) fn push<O: Observer>(
-    machine: &mut Machine<O>,
-    slot: usize,
-    port: usize,
-    bytes: &[u8],
-) -> Result<usize> {
+pub(crate) fn push(machine: &mut Machine, slot: usize, port: usize, bytes: &[u8]) -> Result<usize> {
     let pushed = machine.virtio::<PortConsole, _>(slot, |c, at| c.push(at, port, bytes));
     pushed
         .ok_or_else(no_console)?
@@ -247,11 +241,7 @@ pub(crate) fn push<O: Observer>(
 }
 
 /// Takes what the guest has written to a port of the console in a slot.
-pub(crate) fn take<O: Observer>(
-    machine: &mut Machine<O>,
-    slot: usize,
-    port: usize,
-) -> Result<Vec<u8>> {
+pub(crate) fn take(machine: &mut Machine, slot: usize, port: usize) -> Result<Vec<u8>> {
     let taken = machine.virtio::<PortConsole, _>(slot, |c, at| c.take(at, port));
     taken
         .ok_or_else(no_console)?
@@ -262,14 +252,14 @@ fn no_console() -> Error {
     Error::Request("the machine has no console for the agent".into())
 }
 
-impl<O: Observer> Service<O> for Ports<'_> {
+impl Service for Ports<'_> {
     fn sources<'b>(&'b self, to: &mut Vec<PollFd<'b>>) {
         if let Input::Live(fd) = &self.input {
             to.push(PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN));
         }
     }
 
-    fn before(&mut self, machine: &mut Machine<O>, wishes: &mut Wishes) -> Result<()> {
+    fn before(&mut self, machine: &mut Machine, wishes: &mut Wishes) -> Result<()> {
         if self.sent < self.job.len() {
             self.sent += push(machine, self.slot, CONTROL, &self.job[self.sent..])?;
         } else if self.started.is_some() && !self.signals.is_empty() {
@@ -293,7 +283,7 @@ impl<O: Observer> Service<O> for Ports<'_> {
         Ok(())
     }
 
-    fn after(&mut self, machine: &mut Machine<O>, stop: Stop, wishes: &mut Wishes) -> Result<()> {
+    fn after(&mut self, machine: &mut Machine, stop: Stop, wishes: &mut Wishes) -> Result<()> {
         if stop == Stop::Reset {
             return Err(Error::Guest(
                 "the guest restarted, and with it the program is gone".into(),
@@ -316,7 +306,7 @@ impl<O: Observer> Service<O> for Ports<'_> {
         Ok(())
     }
 
-    fn may_wake(&self, _: &Machine<O>) -> bool {
+    fn may_wake(&self, _: &Machine) -> bool {
         matches!(self.input, Input::Live(_))
     }
 }

@@ -12,7 +12,7 @@ use crate::guest;
 use crate::power::{Cutter, PowerCuts};
 use crate::problems::{self, Asked, AskedOfNvmm};
 use crate::session::Session;
-use nagori_platform::machine::{Machine, Quiet};
+use nagori_platform::machine::Machine;
 
 const SIGINT: u8 = 2;
 /// Where a program without a share works.
@@ -26,20 +26,20 @@ pub struct Running<'s, 'a> {
     /// The machine.
     pub machine: Machine,
     /// Services that may hold the machine, such as a debugger: called before all others.
-    pub holders: Vec<BoxedService<'a, Quiet>>,
+    pub holders: Vec<BoxedService<'a>>,
     /// Power cuts. The machine boots again and the program starts again, unless the run ends there.
     pub power: PowerCuts,
     /// Whether the caller's first SIGINT is sent to the program, once it runs, instead of ending
     /// the run.
     pub pass_interrupt: bool,
-    devices: Vec<BoxedService<'a, Quiet>>,
+    devices: Vec<BoxedService<'a>>,
 }
 
 impl<'s, 'a> Running<'s, 'a> {
     pub(crate) fn new(
         session: &'s Session<'a>,
         loaded: Loaded,
-        (mut machine, devices): (Machine, Vec<BoxedService<'a, Quiet>>),
+        (mut machine, devices): (Machine, Vec<BoxedService<'a>>),
     ) -> Result<Self> {
         machine.set_warm_up(loaded.program.warm_up.unwrap_or(0));
         machine.set_timed_regions(loaded.program.timing == Timing::Regions);
@@ -90,15 +90,11 @@ impl<'s, 'a> Running<'s, 'a> {
         let mut asked = false;
         let mut loops = Loops::new(caller);
         let end = loop {
-            let mut services: Vec<BoxedService<'_, Quiet>> = Vec::new();
+            let mut services: Vec<BoxedService<'_>> = Vec::new();
             services.extend(self.holders.iter_mut().map(borrowed));
             services.push(Box::new(&mut ports));
             services.push(Box::new(&mut loops));
-            services.extend(
-                cutter
-                    .as_mut()
-                    .map(|c| Box::new(c) as BoxedService<'_, Quiet>),
-            );
+            services.extend(cutter.as_mut().map(|c| Box::new(c) as BoxedService<'_>));
             services.extend(self.devices.iter_mut().map(borrowed));
             let end = drive::drive(m, &mut services, caller, course)?;
             drop(services);
@@ -121,7 +117,7 @@ impl<'s, 'a> Running<'s, 'a> {
             s.finish(m)?;
         }
         if let Some(c) = &mut cutter {
-            Service::<Quiet>::finish(c, m)?;
+            Service::finish(c, m)?;
         }
         guest::close_image(m)?;
         let (begun, start_cpu) = (ports.started(), ports.start_cpu());
@@ -170,6 +166,6 @@ impl<'s, 'a> Running<'s, 'a> {
     }
 }
 
-fn borrowed<'b>(service: &'b mut BoxedService<'_, Quiet>) -> BoxedService<'b, Quiet> {
+fn borrowed<'b>(service: &'b mut BoxedService<'_>) -> BoxedService<'b> {
     Box::new(&mut **service)
 }

@@ -11,7 +11,7 @@ use crate::nvmm::NvmmSpec;
 use nagori_platform::clock::Ps;
 use nagori_platform::config::Machine as Description;
 use nagori_platform::loader::{Plan, Software};
-use nagori_platform::machine::{Engine, Machine, Quiet, Stop};
+use nagori_platform::machine::{Engine, Machine, Stop};
 use nagori_platform::snapshot::{Header, Meta, Snapshot, FORMAT};
 use rustix::fs::{flock, FlockOperation};
 use std::fs::{self, File};
@@ -185,7 +185,7 @@ struct Booting<'a> {
     console: &'a mut Vec<u8>,
 }
 
-impl Service<Quiet> for Booting<'_> {
+impl Service for Booting<'_> {
     fn after(&mut self, machine: &mut Machine, stop: Stop, wishes: &mut Wishes) -> Result<()> {
         self.console.extend(machine.console_output());
         match stop {
@@ -208,7 +208,7 @@ impl Service<Quiet> for Booting<'_> {
 
 /// Runs without the timing model until the guest requests a snapshot.
 fn until_asked(b: &Boot, console: &mut Vec<u8>, caller: &dyn Caller) -> Result<Machine> {
-    let mut machine = Machine::new(b.description, Quiet).context("the machine cannot be built")?;
+    let mut machine = Machine::new(b.description).context("the machine cannot be built")?;
     machine.set_timed(false);
     machine.set_engine(Engine::best())?;
     if let Some(image) = b.nvmm {
@@ -220,7 +220,7 @@ fn until_asked(b: &Boot, console: &mut Vec<u8>, caller: &dyn Caller) -> Result<M
         timed: false,
         tohost: None,
     })));
-    let mut services: Vec<BoxedService<'_, Quiet>> = vec![Box::new(Booting {
+    let mut services: Vec<BoxedService<'_>> = vec![Box::new(Booting {
         label: b.label,
         console,
     })];

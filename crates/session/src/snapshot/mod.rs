@@ -6,7 +6,6 @@ mod take;
 pub use take::{save, Saving, Taker};
 
 use crate::error::{Context, Result};
-use nagori_hart::world::Observer;
 use nagori_platform::config::Machine as Description;
 use nagori_platform::machine::Machine;
 use nagori_platform::snapshot::Snapshot;
@@ -20,13 +19,11 @@ pub fn open(path: &Path) -> Result<Snapshot> {
 
 /// A machine that continues from a snapshot, with its description changed by settings, and the
 /// software that a restart loads.
-pub fn restore<O: Observer>(path: &Path, settings: &[String], observer: O) -> Result<Machine<O>> {
+pub fn restore(path: &Path, settings: &[String]) -> Result<Machine> {
     let snapshot = open(path)?;
     let description: Description = snapshot.header().description.with(settings)?;
     let fails = || format!("cannot go on from {}", path.display());
-    let mut machine = snapshot
-        .machine_as(&description, observer)
-        .with_context(fails)?;
+    let mut machine = snapshot.machine_as(&description).with_context(fails)?;
     let software = snapshot.software().with_context(fails)?;
     machine.set_software(software.map(Arc::new));
     Ok(machine)

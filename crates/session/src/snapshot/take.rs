@@ -6,7 +6,6 @@ use crate::drive::{Service, Wishes};
 use crate::end::End;
 use crate::error::{Context, Error, Result};
 use crate::words::bytes;
-use nagori_hart::world::Observer;
 use nagori_platform::machine::{Machine, Stop};
 use nagori_platform::snapshot::Meta;
 use serde_json::json;
@@ -51,9 +50,9 @@ impl<'a> Taker<'a> {
         }
     }
 
-    fn take<O: Observer>(
+    fn take(
         &mut self,
-        machine: &mut Machine<O>,
+        machine: &mut Machine,
         label: Option<u64>,
         wishes: &mut Wishes,
     ) -> Result<()> {
@@ -75,8 +74,8 @@ impl<'a> Taker<'a> {
 }
 
 /// Saves a machine to a file, with a message for the user.
-pub fn save<O: Observer>(
-    machine: &mut Machine<O>,
+pub fn save(
+    machine: &mut Machine,
     path: &Path,
     label: Option<u64>,
     caller: &dyn Caller,
@@ -103,8 +102,8 @@ pub fn save<O: Observer>(
     Ok(())
 }
 
-impl<O: Observer> Service<O> for Taker<'_> {
-    fn before(&mut self, machine: &mut Machine<O>, wishes: &mut Wishes) -> Result<()> {
+impl Service for Taker<'_> {
+    fn before(&mut self, machine: &mut Machine, wishes: &mut Wishes) -> Result<()> {
         if let Some(at) = self.at {
             match at.saturating_sub(machine.instructions()) {
                 0 => {
@@ -117,14 +116,14 @@ impl<O: Observer> Service<O> for Taker<'_> {
         Ok(())
     }
 
-    fn after(&mut self, machine: &mut Machine<O>, stop: Stop, wishes: &mut Wishes) -> Result<()> {
+    fn after(&mut self, machine: &mut Machine, stop: Stop, wishes: &mut Wishes) -> Result<()> {
         match stop {
             Stop::Snapshot(label) => self.take(machine, Some(label), wishes),
             _ => Ok(()),
         }
     }
 
-    fn finish(&mut self, _: &mut Machine<O>) -> Result<()> {
+    fn finish(&mut self, _: &mut Machine) -> Result<()> {
         let (failed, wanted, path) = (self.failed, self.wanted, self.path.display());
         match failed {
             0 => Ok(()),

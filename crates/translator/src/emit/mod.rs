@@ -326,7 +326,7 @@ impl Emitter<'_> {
 
     /// Whether loads that miss may leave their registers on their way.
     fn has_buffers(&self) -> bool {
-        self.timed && !self.s.parallel && self.s.config.timing.lfb != 0
+        self.timed && self.s.config.timing.lfb != 0
     }
 
     /// The line in which an instruction ends, other than the one before.
@@ -411,9 +411,7 @@ impl Emitter<'_> {
                 self.leave();
             }
             // The host preserves all orders except that of a store and a later load.
-            Fence | NtlP1 | NtlPall | NtlS1 | NtlAll if p.flags & ACTS != 0 && !self.s.parallel => {
-                self.call_op(i)
-            }
+            Fence | NtlP1 | NtlPall | NtlS1 | NtlAll if p.flags & ACTS != 0 => self.call_op(i),
             Fence if self.s.parallel => dynasm!(self.a; .arch x64; mfence),
             Fence | Pause | NtlP1 | NtlPall | NtlS1 | NtlAll | PrefetchI | PrefetchR
             | PrefetchW => {}

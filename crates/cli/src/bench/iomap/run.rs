@@ -3,11 +3,11 @@
 use super::ways::{Monitors, Way, MAC};
 use crate::output::Messages;
 use anyhow::{anyhow, bail, Context};
-use nagori_hart::world::{Event, Observer};
+use nagori_hart::world::Event;
 use nagori_platform::config::Machine as Description;
 use nagori_platform::devices::ethmac::Ethmac;
 use nagori_platform::loader::Plan;
-use nagori_platform::machine::{Checkpoint, Compiled, Engine, Machine, Quiet, Stop};
+use nagori_platform::machine::{Checkpoint, Engine, EventSink, Machine, Stop};
 use nagori_session::drive::{drive, BoxedService, Course, Peer, Service, Wishes};
 use nagori_session::software::{self, Software};
 use nagori_session::{guest, Caller, End, MachineChoice};
@@ -104,8 +104,8 @@ struct Dialogue<'a> {
     from: Option<u64>,
 }
 
-impl<O: Observer> Service<O> for Dialogue<'_> {
-    fn before(&mut self, m: &mut Machine<O>, wishes: &mut Wishes) -> nagori_session::Result<()> {
+impl Service for Dialogue<'_> {
+    fn before(&mut self, m: &mut Machine, wishes: &mut Wishes) -> nagori_session::Result<()> {
         let now = m.now().0;
         if !self.input.is_empty() {
             m.console_input(&self.input);
@@ -120,7 +120,7 @@ impl<O: Observer> Service<O> for Dialogue<'_> {
 
     fn after(
         &mut self,
-        m: &mut Machine<O>,
+        m: &mut Machine,
         _: Stop,
         wishes: &mut Wishes,
     ) -> nagori_session::Result<()> {
@@ -134,14 +134,14 @@ impl<O: Observer> Service<O> for Dialogue<'_> {
         Ok(())
     }
 
-    fn may_wake(&self, _: &Machine<O>) -> bool {
+    fn may_wake(&self, _: &Machine) -> bool {
         false
     }
 }
 
 /// Runs until the console says something; returns all that it said.
-fn talk<O: Compiled>(
-    m: &mut Machine<O>,
+fn talk(
+    m: &mut Machine,
     peer: Option<&mut Peer<'_>>,
     line: &str,
     until: &'static str,
@@ -154,7 +154,7 @@ fn talk<O: Compiled>(
         until,
         from: None,
     };
-    let mut services: Vec<BoxedService<'_, O>> = vec![Box::new(dialogue)];
+    let mut services: Vec<BoxedService<'_>> = vec![Box::new(dialogue)];
     if let Some(peer) = peer {
         services.push(Box::new(peer));
     }
@@ -185,7 +185,7 @@ fn describe(machine: &str, set: &[String]) -> anyhow::Result<Description> {
 }
 
 fn booted(d: &Description, plan: &Plan, caller: &dyn Caller) -> anyhow::Result<Machine> {
-    let mut m = Machine::new(d, Quiet)?;
+    let mut m = Machine::new(d)?;
     m.set_timed(false);
     m.set_engine(Engine::best())?;
     guest::load(&mut m, plan, false)?;
@@ -194,7 +194,7 @@ fn booted(d: &Description, plan: &Plan, caller: &dyn Caller) -> anyhow::Result<M
 }
 
 /// The first slot with the MAC.
-fn slot<O: Observer>(m: &Machine<O>) -> anyhow::Result<usize> {
+fn slot(m: &Machine) -> anyhow::Result<usize> {
     let mut slots = m.config().devices.iter();
     let at = slots.position(|s| s.kind == nagori_platform::config::SlotKind::Ethmac);
     at.with_context(|| {
@@ -261,7 +261,7 @@ impl Ready {
         );
         let plan = guest.plan(&d, script, firmware, append)?;
         let mut m = booted(&d, &plan, caller).context("it does not boot")?;
-        let mut other: Machine = peer.fork(Quiet)?;
+        let mut other: Machine = peer.fork()?;
         other.set_engine(Engine::best())?;
         let (a, b) = (slot(&m)?, slot(&other)?);
         let mut joined = Peer::join((&mut m, a), (other, b), DELAY, Vec::new(), caller)?;
@@ -285,7 +285,7 @@ impl Ready {
         word: &'static str,
         caller: &dyn Caller,
     ) -> anyhow::Result<(String, Duration)> {
-        let (mut m, mut joined) = self.start(Quiet, &())?;
+        let (mut m, mut joined) = self.start(&())?;
         let begins = Duration::from_nanos(m.now().0 / 1000);
         let both = ["-t", "-r"]
             .map(|way| format!("nuttcp -fparse {way} -l16k -n32 {}; ", ADDRESSES[1]))
@@ -296,28 +296,23 @@ impl Ready {
     }
 
     /// A copy with the timing model on.
-    fn start<O: Compiled>(
-        &self,
-        observer: O,
-        caller: &'static dyn Caller,
-    ) -> anyhow::Result<(Machine<O>, Peer<'static>)> {
-        self.start_after(None, observer, caller)
+    fn start(&self, caller: &'static dyn Caller) -> anyhow::Result<(Machine, Peer<'static>)> {
+        self.start_after(None, caller)
     }
 
     /// The same. What two machines that are not needed any more have translated is used again.
-    fn start_after<O: Compiled>(
+    fn start_after(
         &self,
-        spent: Option<(Machine<O>, Machine)>,
-        observer: O,
+        spent: Option<(Machine, Machine)>,
         caller: &'static dyn Caller,
-    ) -> anyhow::Result<(Machine<O>, Peer<'static>)> {
+    ) -> anyhow::Result<(Machine, Peer<'static>)> {
         let (mut m, other) = match spent {
             Some((m, other)) => (
-                self.machine.fork_after(m, observer)?,
-                self.peer.fork_after(other, Quiet)?,
+                self.machine.fork_after(m, None)?,
+                self.peer.fork_after(other, None)?,
             ),
             None => {
-                let mut both = (self.machine.fork(observer)?, self.peer.fork(Quiet)?);
+                let mut both = (self.machine.fork()?, self.peer.fork()?);
                 both.0.set_engine(Engine::best())?;
                 both.1.set_engine(Engine::best())?;
                 both
@@ -332,7 +327,7 @@ impl Ready {
     /// The same machines behind a transfer in each direction with the timing model on, which neither count: their caches and
     /// predictors are as they are between transfers.
     pub fn warmed(&self, bytes: u64, caller: &dyn Caller) -> anyhow::Result<Ready> {
-        let (mut m, mut joined) = self.start(Quiet, &())?;
+        let (mut m, mut joined) = self.start(&())?;
         for up in [true, false] {
             let t = Transfer {
                 up,
@@ -352,15 +347,17 @@ impl Ready {
         spent: &Spent,
         caller: &dyn Caller,
     ) -> anyhow::Result<(Vec<f64>, Counts)> {
-        let (mut m, mut joined) = self.start(Counter::default(), &())?;
+        let (mut m, mut joined) = self.start(&())?;
+        m.set_event_sink(Some(Box::<Counter>::default()));
         let before = (m.now(), frames(&mut m)?);
         let mut rates = vec![t.run(&mut m, &mut joined, caller)?];
-        let mut counts = m.observer_mut().counts;
+        let counter = m.event_sink::<Counter>();
+        let mut counts = counter.context("it has counted")?.counts;
         counts.frames = frames(&mut m)? - before.1;
         counts.seconds = (m.now().0 - before.0 .0) as f64 / 1e12;
-        // An observer of instructions has them interpreted, which takes longer and changes nothing: the others go without it.
+        // Where instructions are reported, they are interpreted, which takes longer and changes nothing: the others go without it.
         let then = Ready::settled(&mut m, &mut joined, caller)?;
-        let (mut m, mut joined) = then.start_after(spent.take(), Quiet, &())?;
+        let (mut m, mut joined) = then.start_after(spent.take(), &())?;
         for _ in 1..n {
             rates.push(t.run(&mut m, &mut joined, caller)?);
         }
@@ -369,8 +366,8 @@ impl Ready {
     }
 
     /// The same when nothing is on the wire any more, which a checkpoint does not have.
-    fn settled<O: Compiled>(
-        m: &mut Machine<O>,
+    fn settled(
+        m: &mut Machine,
         joined: &mut Peer<'_>,
         caller: &dyn Caller,
     ) -> anyhow::Result<Ready> {
@@ -379,7 +376,7 @@ impl Ready {
     }
 
     /// Two machines as they are now.
-    fn of<O: Observer>(m: &Machine<O>, joined: &Peer<'_>) -> anyhow::Result<Ready> {
+    fn of(m: &Machine, joined: &Peer<'_>) -> anyhow::Result<Ready> {
         let other = joined.machine();
         let other = other.context("the machine at the other end is off")?;
         Ok(Ready {
@@ -410,7 +407,7 @@ impl Spent {
     }
 }
 
-fn frames<O: Observer>(m: &mut Machine<O>) -> anyhow::Result<u64> {
+fn frames(m: &mut Machine) -> anyhow::Result<u64> {
     let slot = slot(m)?;
     let traffic = m.in_slot::<Ethmac, _>(slot, |d, _| d.traffic());
     let t = traffic.context("the MAC is there")?;
@@ -428,9 +425,9 @@ pub struct Transfer {
 
 impl Transfer {
     /// Runs it; Mbit/s as the program prints it.
-    fn run<O: Compiled>(
+    fn run(
         &self,
-        m: &mut Machine<O>,
+        m: &mut Machine,
         peer: &mut Peer<'_>,
         caller: &dyn Caller,
     ) -> anyhow::Result<f64> {
@@ -467,7 +464,7 @@ pub fn alone(
 ) -> anyhow::Result<String> {
     let d = describe(machine, settings)?;
     let plan = software::plan(&d, software, None)?;
-    let mut m = Machine::new(&d, Quiet)?;
+    let mut m = Machine::new(&d)?;
     m.set_timed(true);
     m.set_engine(Engine::best())?;
     guest::load(&mut m, &plan, false)?;
@@ -510,9 +507,10 @@ const MACHINE: u8 = 3;
 /// Causes: access faults of loads and of stores.
 const FAULTS: [u64; 2] = [5, 7];
 
-impl Observer for Counter {
-    const COMMITS: bool = true;
-    const WORDS: bool = false;
+impl EventSink for Counter {
+    fn wants_words(&self) -> bool {
+        false
+    }
 
     fn happened(&mut self, event: &Event<'_>) {
         if let Some(t) = event
@@ -536,8 +534,6 @@ impl Observer for Counter {
         self.counts.accesses += c.accesses().filter(|a| of_mac(a.paddr)).count() as u64;
     }
 }
-
-impl Compiled for Counter {}
 
 #[cfg(test)]
 mod tests {

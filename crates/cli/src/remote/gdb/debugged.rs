@@ -2,7 +2,6 @@
 
 use super::describe::{self, Register};
 use crate::tables;
-use nagori_hart::world::Observer;
 use nagori_hart::Privilege;
 use nagori_memtime::Method;
 use nagori_platform::control::{method_from_number, Fixed};
@@ -23,9 +22,9 @@ help                 this
 ";
 
 /// A machine, and what a session asks of its run.
-pub struct Desk<'a, O: Observer> {
+pub struct Desk<'a> {
     /// The machine.
-    pub machine: &'a mut Machine<O>,
+    pub machine: &'a mut Machine,
     /// The session's requests and settings.
     pub asks: &'a mut Asks,
 }
@@ -54,7 +53,7 @@ fn privilege(p: Privilege) -> &'static str {
     }
 }
 
-impl<O: Observer> Target for Desk<'_, O> {
+impl Target for Desk<'_> {
     fn harts(&self) -> usize {
         self.machine.config().harts as usize
     }

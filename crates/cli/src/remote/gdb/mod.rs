@@ -9,7 +9,6 @@ mod describe;
 use crate::output::Messages;
 use anyhow::{bail, Context};
 use debugged::{Asks, Desk};
-use nagori_hart::world::Observer;
 use nagori_platform::machine::{DebugStop, Machine, Stop, WatchKind, Why};
 use nagori_remote::gdb::{self, Halt, Left, Stub};
 use nagori_remote::place::Place;
@@ -182,7 +181,7 @@ impl Talk {
     }
 
     /// Answers what has come. Whether the debugger is still there.
-    fn serve<O: Observer>(&mut self, machine: &mut Machine<O>) -> bool {
+    fn serve(&mut self, machine: &mut Machine) -> bool {
         let mut chunk = [0; CHUNK];
         while self.stub.left().is_none() && self.stub.output().len() < MOST_UNREAD {
             match self.stream.read(&mut chunk) {
@@ -238,7 +237,7 @@ impl Talk {
     }
 }
 
-impl<O: Observer> Service<O> for Gdb<'_> {
+impl Service for Gdb<'_> {
     fn sources<'a>(&'a self, to: &mut Vec<PollFd<'a>>) {
         match (&self.talk, &self.door) {
             (Some(t), _) => to.push(PollFd::new(&t.stream, t.awaits())),
@@ -247,11 +246,7 @@ impl<O: Observer> Service<O> for Gdb<'_> {
         }
     }
 
-    fn before(
-        &mut self,
-        machine: &mut Machine<O>,
-        wishes: &mut Wishes,
-    ) -> nagori_session::Result<()> {
+    fn before(&mut self, machine: &mut Machine, wishes: &mut Wishes) -> nagori_session::Result<()> {
         if self.talk.is_none() {
             self.accept().map_err(Error::service)?;
         }
@@ -286,7 +281,7 @@ impl<O: Observer> Service<O> for Gdb<'_> {
 
     fn after(
         &mut self,
-        machine: &mut Machine<O>,
+        machine: &mut Machine,
         stop: Stop,
         _wishes: &mut Wishes,
     ) -> nagori_session::Result<()> {
@@ -301,7 +296,7 @@ impl<O: Observer> Service<O> for Gdb<'_> {
         Ok(())
     }
 
-    fn may_wake(&self, _machine: &Machine<O>) -> bool {
+    fn may_wake(&self, _machine: &Machine) -> bool {
         self.talk.is_some()
     }
 }

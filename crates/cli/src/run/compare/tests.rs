@@ -2,14 +2,14 @@
 
 use super::*;
 use nagori_platform::config::{Library, Machine as Description};
-use nagori_platform::machine::{Machine, Quiet, Report};
+use nagori_platform::machine::{Machine, Report};
 use nagori_session::problems::Problem;
 use nagori_session::program::{Ended, Outcome, Why};
 
 /// Of a machine that has not run.
 fn empty() -> Report {
     let small = Description::load(&Library::default(), "small", &[]).unwrap();
-    Machine::new(&small, Quiet).unwrap().report()
+    Machine::new(&small).unwrap().report()
 }
 
 fn ended(status: u32) -> Why {

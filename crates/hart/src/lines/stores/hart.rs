@@ -106,7 +106,7 @@ impl Hart {
     /// Whether stores of this hart may be in buffers in the present mode.
     #[inline(always)]
     fn buffers_stores<W: World>(&self, w: &mut W) -> bool {
-        !W::PARALLEL && w.coherence().has_stores()
+        w.coherence().has_stores()
     }
 
     /// Whether a hint is in front of the instruction at a pc.
@@ -126,9 +126,6 @@ impl Hart {
 
     /// A hint in front of a load or store, whose address the hint's own operands give: that one passes no filter.
     pub(crate) fn take_hint<W: World>(&mut self, w: &mut W, p: &PreOp, number: u8, pc: u64) {
-        if W::PARALLEL {
-            return;
-        }
         let va = self.x[(p.rs1 & 31) as usize].wrapping_add(p.imm as i64 as u64);
         let shift = Detailed::BLOCK_SHIFT;
         let e = *self.data.at((va >> shift) as usize);

@@ -5,7 +5,7 @@
 
 use super::{Counters, EpochError, Events};
 use crate::config::{self, Time};
-use crate::machine::{Engine, Machine, MachineError, Quiet, Stop};
+use crate::machine::{Engine, Machine, MachineError, Stop};
 use nagori_epoch::Weight;
 use nagori_memtime::Ps;
 use std::borrow::Cow;
@@ -122,7 +122,7 @@ impl Bench {
             let needs = (LINES + lines * LINE) >> 20;
             return Err(EpochError::Memory { nvmm, needs }.into());
         }
-        let mut machine = Machine::new(&self.description, Quiet)?;
+        let mut machine = Machine::new(&self.description)?;
         machine.set_engine(Engine::best())?;
         let (ram, base) = (machine.ram().clone(), machine.config().memory.base);
         let code = SLEEP.iter().chain(work);
@@ -141,7 +141,7 @@ impl Bench {
         let step = work.len() as u64;
         go(&mut machine, warm * step)?;
         let events = Events::new(&self.description.config);
-        let show = |m: &Machine<Quiet>| events.of(&m.harts[0], &m.world.coherence);
+        let show = |m: &Machine| events.of(&m.harts[0], &m.world.coherence);
         let before = show(&machine);
         go(&mut machine, measured * step)?;
         let counted = show(&machine).since(&before);
@@ -151,7 +151,7 @@ impl Bench {
 }
 
 /// Runs so many instructions.
-fn go(m: &mut Machine<Quiet>, steps: u64) -> Result<(), MachineError> {
+fn go(m: &mut Machine, steps: u64) -> Result<(), MachineError> {
     let until = m.steps() + steps;
     loop {
         match m.run(u64::MAX, Some(until)) {

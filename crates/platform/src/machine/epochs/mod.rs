@@ -17,7 +17,6 @@ use crate::config::MachineConfig;
 use counters::{Counters, Events, Turns};
 use nagori_epoch::{Amount, Ledger, Model, Params, Variant, Weight};
 use nagori_hart::lines::Coherence;
-use nagori_hart::world::Observer;
 use nagori_hart::Hart;
 use serde::{Deserialize, Serialize};
 
@@ -339,7 +338,7 @@ pub(super) fn began(from: &[Sums], saved: &[HartEpochs]) -> bool {
         }
 }
 
-impl<O: Observer> Machine<O> {
+impl Machine {
     /// Whether a turn cannot begin since its hart's epoch is over. Then the hart is the one that is furthest behind when it is
     /// given the turn again, and its time moves on.
     pub(super) fn end_epoch(&mut self, hart: usize, ending: &mut Option<usize>) -> bool {

@@ -3,12 +3,10 @@
 
 pub mod random;
 pub mod whole;
-
-use nagori_hart::world::Observer;
 use nagori_platform::clock::Clock;
 use nagori_platform::config::{Library, Machine as Description};
 use nagori_platform::loader::{load_elf, FileData, RamRange};
-use nagori_platform::machine::{Machine, Quiet, Report, Stop};
+use nagori_platform::machine::{Machine, Report, Stop};
 use nagori_platform::tree::{self, BootInfo};
 use nagori_ram::GuestRam;
 use std::path::PathBuf;
@@ -63,18 +61,13 @@ pub fn describe(name: &str, settings: &[&str]) -> Description {
 
 /// A machine with nothing loaded.
 pub fn build(description: &Description, timed: bool) -> Machine {
-    let mut m = Machine::new(description, Quiet).expect("a machine");
+    let mut m = Machine::new(description).expect("a machine");
     m.set_timed(timed);
     m
 }
 
 /// Loads a bare-metal program as `nagori bare` does.
 pub fn load(m: &mut Machine, elf: &[u8]) {
-    load_into(m, elf);
-}
-
-/// The same, into a machine with any observer.
-pub fn load_into<O: Observer>(m: &mut Machine<O>, elf: &[u8]) {
     let memory = m.config().memory.clone();
     let all = RamRange {
         start: memory.base,

@@ -4,7 +4,7 @@
 use crate::common::*;
 use nagori_hart::events::{self, EventRow};
 use nagori_hart::COUNTERS;
-use nagori_platform::machine::{Engine, Machine, Quiet, Stop, TranslatorOptions};
+use nagori_platform::machine::{Engine, Machine, Stop, TranslatorOptions};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -157,7 +157,7 @@ fn samples_are_taken_at_the_same_places_whatever_runs_the_guest() {
             m.run(5000, None);
         }
         let kept = m.checkpoint().expect("between blocks");
-        let mut other = kept.fork(Quiet).expect("a machine");
+        let mut other = kept.fork().expect("a machine");
         other.set_engine(Engine::Interpreter).expect("an engine");
         assert_eq!(
             seen(&mut other, &elf, 1 << 20),

@@ -4,7 +4,7 @@ use crate::common::whole::{differences, whole, Whole};
 use crate::common::{build, Rng};
 use nagori_platform::clock::Ps;
 use nagori_platform::config::Machine as Description;
-use nagori_platform::machine::{Engine, Machine, Quiet, Stop, TranslatorOptions};
+use nagori_platform::machine::{Engine, Machine, Stop, TranslatorOptions};
 use nagori_platform::snapshot::{Bytes, Meta, Snapshot};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
@@ -189,7 +189,7 @@ impl Subject<'_> {
             if way.copies && rng.one_in(24) {
                 m = match rng.one_in(12) {
                     true => copy_by_file(&m),
-                    false => m.checkpoint().and_then(|c| c.fork(Quiet)).expect("a fork"),
+                    false => m.checkpoint().and_then(|c| c.fork()).expect("a fork"),
                 };
                 m.set_engine(engine).expect("an engine");
             }
@@ -201,5 +201,5 @@ fn copy_by_file(m: &Machine) -> Machine {
     let mut bytes = Vec::new();
     m.save(&mut bytes, &Meta::new()).expect("a snapshot");
     let s = Snapshot::new(Bytes(bytes)).expect("a snapshot");
-    s.machine(Quiet).expect("a machine")
+    s.machine().expect("a machine")
 }
