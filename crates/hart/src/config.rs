@@ -465,6 +465,9 @@ pub struct HartConfig {
     /// Whether the world is asked before an instruction by which others learn of the hart's progress
     /// ([`World::hands_over`](crate::world::World::hands_over)).
     pub hands_over: bool,
+    /// Whether the caches are [plain](crate::lines::Coherence::is_plain), and nobody keeps what memory holds without them.
+    /// Saves host time only.
+    pub plain: bool,
     /// L1 data cache.
     pub l1d: CacheGeometry,
     /// L1 instruction cache.
@@ -525,6 +528,7 @@ impl HartConfig {
             functional_cpi: 1,
             io_table_cycles: 0,
             hands_over: false,
+            plain: false,
             l1d: l1,
             l1i: l1,
             dtlb: tlb,

@@ -346,13 +346,13 @@ impl Hart {
             if last && h.unmarked(entry, access, p) != 0 {
                 h.may_mark(w, entry)?;
                 h.drained(w, (Awaits::Line(pa & !63), Why::Store), at)?;
-                h.l1d_touch(w, pa, LineKind::Store, at)?;
+                h.l1d_touch::<Wd, false>(w, pa, LineKind::Store, at)?;
                 return Ok(());
             }
             if !last && h.walks.lookup(pa, entry.level).is_some() {
                 return Ok(());
             }
-            h.l1d_touch(w, pa, LineKind::PageWalk, at)?;
+            h.l1d_touch::<Wd, false>(w, pa, LineKind::PageWalk, at)?;
             if !last {
                 h.cycle += u64::from(t.ptw_level);
                 h.walks.insert(pa, entry.pte);

@@ -77,6 +77,11 @@ impl Calls {
             insert: address(insert),
         }
     }
+
+    /// Misses are those of another mode: of one that leaves out what the hart does not have.
+    pub fn use_misses_of<W: World, M: Mode>(&mut self) {
+        self.miss = miss::<W, M> as Call as usize;
+    }
 }
 
 /// Where a call comes from, with all that it may use.

@@ -7,7 +7,7 @@ use crate::stats::{Meter, Reason};
 use crate::stubs::{self, jump_slot, Jump, Stubs, JUMP_ENTRIES, NO_JUMP};
 use crate::{Error, Options, Piece, Stats};
 use nagori_hart::engine::{self, registers, waits_for_loads, Engine, Ran, Within, STORES};
-use nagori_hart::mode::{Detailed, Functional, Mode};
+use nagori_hart::mode::{Blocking, Detailed, Functional, Mode};
 use nagori_hart::trap::Trap;
 use nagori_hart::world::World;
 use nagori_hart::{CodeCache, End, Hart, HartConfig, PreOp};
@@ -152,7 +152,11 @@ impl<W: World> Translator<W> {
     fn prepare(&mut self, config: &HartConfig) -> Option<[Stubs; 2]> {
         if self.stubs.is_none() {
             let functional = stubs::write(&mut self.arena, &Calls::of::<W, Functional>(), config);
-            let timed = stubs::write(&mut self.arena, &Calls::of::<W, Detailed>(), config);
+            let mut calls = Calls::of::<W, Detailed>();
+            if config.plain {
+                calls.use_misses_of::<W, Blocking>();
+            }
+            let timed = stubs::write(&mut self.arena, &calls, config);
             self.stubs = Some([functional.ok()?, timed.ok()?]);
         }
         self.stubs

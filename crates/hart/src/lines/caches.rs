@@ -137,7 +137,7 @@ impl Caches {
     }
 
     /// Caches other than `but` that may have a line, a bit each, for [`Caches::next`].
-    #[inline]
+    #[inline(always)]
     pub(crate) fn mask(&self, line: u64, but: Option<usize>) -> u32 {
         let mask = match &self.directory {
             Directory::Lines(s) => s.get(line),
@@ -161,7 +161,7 @@ impl Caches {
     }
 
     /// Puts a line into an entry of a cache, in the place of what is there.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn put(&mut self, cache: usize, entry: usize, line: u64, state: LineState) {
         let tags = &mut self.tags[cache];
         match &mut self.directory {
@@ -178,7 +178,7 @@ impl Caches {
     }
 
     /// Takes the line out of an entry of a cache.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(&mut self, cache: usize, entry: usize) {
         let tags = &mut self.tags[cache];
         let (old, was) = tags.entry(entry);

@@ -72,6 +72,12 @@ impl Coherence {
         self
     }
 
+    /// Whether harts have nothing but one level of caches, without MSHRs, prefetchers, buffers of stores or older states of lines.
+    pub fn is_plain(&self) -> bool {
+        let stores = self.has_stores() || self.has_hints();
+        !self.has_levels() && !self.has_first() && !stores && !self.keeps_versions()
+    }
+
     /// Posts a notice to a hart.
     pub fn post(&mut self, to: usize, n: Notice) {
         self.notices[to].push(n);
@@ -238,9 +244,17 @@ impl Coherence {
         self.contention.clear();
     }
 
+    /// [`Coherence::holders`], or `None` where it is certain at once that there are none.
+    #[inline(always)]
+    pub(super) fn some_holders(&self, hart: usize, line: u64) -> Option<(bool, Option<usize>)> {
+        match self.l1d.mask(line, Some(hart)) == 0 && !self.has_levels() {
+            true => None,
+            false => Some(self.holders(hart, line)),
+        }
+    }
+
     /// Whether any other hart holds a valid copy of the line, be it in a cache of a level behind the
     /// first that this one does not share, and which one has it dirty.
-    #[inline]
     pub fn holders(&self, hart: usize, line: u64) -> (bool, Option<usize>) {
         let mut any = false;
         let mut mask = self.l1d.mask(line, Some(hart));

@@ -313,14 +313,19 @@ impl Coherence {
     }
 
     /// A hart works on a miss from now on; what it has done for the same line stays as it is.
+    #[inline(always)]
     pub(super) fn filling(&mut self, side: Side, hart: usize, line: u64) {
         if self.levels.has_first {
-            let known = self.levels.fillings[hart];
-            if !known.is_some_and(|f| (f.side, f.line) == (side, line)) {
-                self.filled_first(hart);
-                let entry = None;
-                self.levels.fillings[hart] = Some(Filling { side, line, entry });
-            }
+            self.begin_filling(side, hart, line);
+        }
+    }
+
+    fn begin_filling(&mut self, side: Side, hart: usize, line: u64) {
+        let known = self.levels.fillings[hart];
+        if !known.is_some_and(|f| (f.side, f.line) == (side, line)) {
+            self.filled_first(hart);
+            let entry = None;
+            self.levels.fillings[hart] = Some(Filling { side, line, entry });
         }
     }
 

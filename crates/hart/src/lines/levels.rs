@@ -326,10 +326,12 @@ impl Coherence {
     }
 
     /// Whether the second level takes in the clean lines that the first level evicts.
+    #[inline]
     pub(crate) fn wants_clean(&self) -> bool {
         self.wants_clean_at(0)
     }
 
+    #[inline]
     pub(super) fn wants_clean_at(&self, level: usize) -> bool {
         let l = self.levels.levels.get(level);
         l.is_some_and(|l| l.config.inclusion == Inclusion::Exclusive)

@@ -334,9 +334,10 @@ impl Hart {
     ///
     /// A miss consists of up to three transfers. Each happens only while no other hart is behind;
     /// completed transfers are not repeated when the instruction is tried again. A hit on a
-    /// contended line, too, happens only while no other hart is behind.
+    /// contended line, too, happens only while no other hart is behind. `PLAIN` is as for
+    /// [`Timed`](crate::mode::Blocking).
     #[inline(always)]
-    pub(crate) fn l1d_touch<Wd: World>(
+    pub(crate) fn l1d_touch<Wd: World, const PLAIN: bool>(
         &mut self,
         w: &mut Wd,
         pa: u64,
@@ -345,7 +346,7 @@ impl Hart {
     ) -> Result<usize, NotNow> {
         let line = pa & !63;
         let write = kind == LineKind::Store;
-        if self.arrived != Some(line) {
+        if !PLAIN && self.arrived != Some(line) {
             self.in_order(w, Side::Data, line, at)?;
         }
         let cache = &mut w.coherence().l1d[self.id];
@@ -353,7 +354,7 @@ impl Hart {
         let present = cache.find(line);
         if let Some(i) = present {
             if self.take_arrived(line) {
-                if self.loads.may && kind == LineKind::Load {
+                if !PLAIN && self.loads.may && kind == LineKind::Load {
                     self.note_late(line, at);
                 }
                 return Ok(i);
@@ -361,9 +362,11 @@ impl Hart {
             if self.contended(w, line, at) {
                 self.bus_free(at)?;
             }
-            self.uses_line(w, line, kind, at)?;
-            self.meet_line(w, (line, kind), at)?;
-            let hinted = self.is_hinted(at.pc);
+            if !PLAIN {
+                self.uses_line(w, line, kind, at)?;
+                self.meet_line(w, (line, kind), at)?;
+            }
+            let hinted = !PLAIN && self.is_hinted(at.pc);
             let cache = &mut w.coherence().l1d[self.id];
             if !hinted {
                 cache.touch(i);
@@ -372,7 +375,9 @@ impl Hart {
                 LineState::Dirty => return Ok(i),
                 LineState::Exclusive if write => {
                     cache.set(i, line, LineState::Dirty);
-                    self.dirtied(w, line);
+                    if !PLAIN {
+                        self.dirtied(w, line);
+                    }
                     return Ok(i);
                 }
                 LineState::Shared if write => {}
@@ -380,12 +385,14 @@ impl Hart {
             }
         }
         // A walk for the load is none.
-        let ahead = self.loads.may && kind == LineKind::Load && present.is_none();
-        let filled = self.l1d_fill(w, line, (kind, ahead), present, at);
+        let ahead = !PLAIN && self.loads.may && kind == LineKind::Load && present.is_none();
+        let filled = self.l1d_fill::<Wd, PLAIN>(w, line, (kind, ahead), present, at);
         self.fill = filled.is_err().then_some((line, kind));
-        self.loads.filling = ahead && filled.is_err();
-        if ahead && filled.is_ok() {
-            self.note_late(line, at);
+        if !PLAIN {
+            self.loads.filling = ahead && filled.is_err();
+            if ahead && filled.is_ok() {
+                self.note_late(line, at);
+            }
         }
         filled
     }
@@ -410,7 +417,8 @@ impl Hart {
         } else {
             let present = w.coherence().l1d[self.id].find(line);
             let ahead = self.loads.filling && present.is_none();
-            self.l1d_fill(w, line, (kind, ahead), present, at).is_ok()
+            self.l1d_fill::<Wd, false>(w, line, (kind, ahead), present, at)
+                .is_ok()
         };
         if self.resume.is_none() {
             self.pending = pending_after(self.pending, self.cycle - start);
@@ -432,7 +440,7 @@ impl Hart {
     /// Brings a line into L1D that is missing, or present without the needed right; `ahead`: for a load, for which the
     /// hart does not wait.
     #[inline(never)]
-    fn l1d_fill<Wd: World>(
+    fn l1d_fill<Wd: World, const PLAIN: bool>(
         &mut self,
         w: &mut Wd,
         line: u64,
@@ -443,15 +451,19 @@ impl Hart {
         w.ram().prefetch(line.wrapping_sub(w.ram_base()));
         let id = self.id;
         self.bus_free(at)?;
-        w.coherence().filling(Side::Data, id, line);
+        debug_assert!(!PLAIN || w.coherence().is_plain());
+        if !PLAIN {
+            w.coherence().filling(Side::Data, id, line);
+        }
         if !w.begin_fill(id, line) {
             return self.await_other(line, kind);
         }
         let write = kind == LineKind::Store;
-        if w.coherence().has_stores() {
+        if !PLAIN && w.coherence().has_stores() {
             self.leave_for(w, line, kind, at);
         }
         let hint = match kind {
+            _ if PLAIN => None,
             LineKind::PageWalk => None,
             _ => self.hint_at(w, at.pc),
         };
@@ -460,13 +472,16 @@ impl Hart {
         let penalty = (t.l1d_miss + t.hub).saturating_sub(scheduled);
         let release_offset = t.release_offset;
         let c = w.coherence();
-        let (cache_levels, gives_clean) = (c.has_levels(), c.wants_clean());
+        let cache_levels = !PLAIN && c.has_levels();
+        let gives_clean = !PLAIN && c.wants_clean();
         let index = match (self.refill, present) {
-            (Some((l, i)), _) if l == line && c.is_reserved(id, i) => i,
+            (Some((l, i)), _) if l == line && (PLAIN || c.is_reserved(id, i)) => i,
             (_, Some(i)) => {
                 self.stats.l1d_upgrades += 1;
                 self.replays |= LINE_AGAIN;
-                c.reserve(id, i);
+                if !PLAIN {
+                    c.reserve(id, i);
+                }
                 i
             }
             (_, None) => {
@@ -485,7 +500,9 @@ impl Hart {
                 let i = cache.victim(line);
                 let (old, state) = cache.entry(i);
                 self.drop_entry(w, i);
-                w.coherence().reserve(id, i);
+                if !PLAIN {
+                    w.coherence().reserve(id, i);
+                }
                 if state == LineState::Dirty {
                     self.refill = Some((line, i));
                     self.stats.l1d_writebacks += 1;
@@ -520,18 +537,23 @@ impl Hart {
             false
         } else {
             let upgrade = present.is_some();
-            if ahead {
+            if PLAIN {
+                self.read_line(w, line, kind, (0, penalty), at)?;
+                false
+            } else if ahead {
                 self.bring_ahead(w, line, (penalty, scheduled), at)?
             } else {
                 self.bring(w, (line, kind, upgrade), (penalty, scheduled), at)?
             }
         };
         self.refill = None;
-        if write {
-            w.coherence().void_prefetches(line, id);
+        if !PLAIN {
+            if write {
+                w.coherence().void_prefetches(line, id);
+            }
+            w.coherence().filled_first(id);
         }
-        w.coherence().filled_first(id);
-        if write || modified {
+        if !PLAIN && (write || modified) {
             self.dirtied(w, line);
         }
         // No other hart runs in between, so the same harts still have the line.
@@ -559,7 +581,7 @@ impl Hart {
             self.data.release(&mut c.l1d[id], index);
         }
         self.end_fill(w, at);
-        if w.coherence().has_stores() && Wd::BLOCKS {
+        if !PLAIN && w.coherence().has_stores() && Wd::BLOCKS {
             // A buffered store may be written to the line at once.
             self.yield_at = self.yield_at.min(w.coherence().next_due());
         }
@@ -567,13 +589,16 @@ impl Hart {
     }
 
     /// If another hart has the line dirty, it is written back, and stays there shared.
+    #[inline(always)]
     fn collect_dirty<Wd: World>(
         &mut self,
         w: &mut Wd,
         line: u64,
         at: RunPoint,
     ) -> Result<Others, NotNow> {
-        let (there, dirty) = w.coherence().holders(self.id, line);
+        let Some((there, dirty)) = w.coherence().some_holders(self.id, line) else {
+            return Ok(Others::default());
+        };
         let Some(from) = dirty else {
             let handed_over = false;
             return Ok(Others { there, handed_over });

@@ -88,6 +88,11 @@ impl Coherence {
         self.levels.versions.on = true;
     }
 
+    /// Whether older states of lines are kept.
+    pub(super) fn keeps_versions(&self) -> bool {
+        self.levels.versions.on
+    }
+
     /// A line is about to be stored to in a first-level cache. If levels have it modified, its
     /// present content becomes an older state. Returns the number of that state.
     #[inline(always)]

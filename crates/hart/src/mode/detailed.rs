@@ -14,11 +14,17 @@ use crate::run::RunPoint;
 use crate::trap::{NotNow, Undone};
 use crate::world::{DevicePlace, LineKind, World};
 
-/// The detailed mode: see [`Hart::timed`].
+/// The detailed mode: see [`Hart::timed`]. `PLAIN`: for harts of which
+/// [`HartConfig::plain`](crate::config::HartConfig::plain) holds; what such harts do not have does not occur in the code.
 #[derive(Clone, Copy, Debug)]
-pub struct Detailed;
+pub struct Timed<const PLAIN: bool>;
 
-impl Mode for Detailed {
+/// The detailed mode of any hart.
+pub type Detailed = Timed<false>;
+/// The detailed mode of harts that have nothing but one level of caches, and wait for each miss.
+pub type Blocking = Timed<true>;
+
+impl<const PLAIN: bool> Mode for Timed<PLAIN> {
     const LINES: bool = true;
 
     #[inline(always)]
@@ -85,6 +91,7 @@ impl Mode for Detailed {
     #[inline(always)]
     fn uses<W: World>(h: &mut Hart, w: &mut W, p: &PreOp, at: RunPoint) -> Result<(), NotNow> {
         match h.loads.regs {
+            _ if PLAIN => Ok(()),
             0 => Ok(()),
             _ => h.await_loads(w, p, at),
         }
@@ -92,12 +99,14 @@ impl Mode for Detailed {
 
     #[inline(always)]
     fn goes_on(h: &Hart) -> bool {
-        h.has_buffers()
+        !PLAIN && h.has_buffers()
     }
 
     #[inline(always)]
     fn load_done(h: &mut Hart, p: &PreOp) {
-        h.bind(p);
+        if !PLAIN {
+            h.bind(p);
+        }
     }
 
     #[inline(always)]
@@ -249,7 +258,10 @@ impl Mode for Detailed {
         value: u64,
         at: RunPoint,
     ) -> Result<Option<u64>, Undone> {
-        h.buffer_store(w, want, value, at)
+        match PLAIN {
+            true => Ok(None),
+            false => h.buffer_store(w, want, value, at),
+        }
     }
 
     #[inline(always)]
@@ -259,7 +271,10 @@ impl Mode for Detailed {
         want: Wanted,
         at: RunPoint,
     ) -> Result<Option<(u64, u64)>, Undone> {
-        h.forward(w, want, at)
+        match PLAIN {
+            true => Ok(None),
+            false => h.forward(w, want, at),
+        }
     }
 
     #[inline(always)]
@@ -280,11 +295,11 @@ impl Mode for Detailed {
             true => LineKind::Store,
             false => LineKind::Load,
         };
-        let index = h.l1d_touch(w, pa, kind, at)?;
+        let index = h.l1d_touch::<W, PLAIN>(w, pa, kind, at)?;
         if write {
             h.store_side_effects(w, pa);
         }
-        if h.is_hinted(at.pc) {
+        if !PLAIN && h.is_hinted(at.pc) {
             h.hinted(w, want.access);
         } else {
             h.install::<W, Self>(w, want, pa, (index, way), at);
@@ -322,11 +337,14 @@ impl Mode for Detailed {
         (slot, index, way): (usize, usize, u8),
         at: RunPoint,
     ) -> bool {
-        if h.contended(w, pa & !63, at) || w.coherence().is_guarded(Side::Data, h.id, pa & !63) {
+        let line = pa & !63;
+        if h.contended(w, line, at) {
             return false;
         }
         let now = h.cycle + at.offset();
-        if h.loads.is_coming(pa & !63, now) {
+        if !PLAIN
+            && (w.coherence().is_guarded(Side::Data, h.id, line) || h.loads.is_coming(line, now))
+        {
             return false;
         }
         h.data.claim(slot, &mut w.coherence().l1d[h.id], index, now);
@@ -337,9 +355,9 @@ impl Mode for Detailed {
     #[inline(always)]
     fn own_line<W: World>(h: &mut Hart, w: &mut W, pa: u64, at: RunPoint) -> Result<(), NotNow> {
         Self::drains(h, w, at)?;
-        let done = h.l1d_touch(w, pa, LineKind::Store, at).map(|_| ());
+        let done = h.l1d_touch::<W, PLAIN>(w, pa, LineKind::Store, at);
         h.replays = 0;
-        done
+        done.map(|_| ())
     }
 
     fn flush_line<W: World>(

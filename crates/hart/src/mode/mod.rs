@@ -6,7 +6,7 @@
 mod detailed;
 mod functional;
 
-pub use detailed::Detailed;
+pub use detailed::{Blocking, Detailed};
 pub use functional::Functional;
 
 use crate::block::Block;

@@ -517,29 +517,38 @@ impl Controller {
     /// [`MemoryModel::unfinished_writes`](crate::MemoryModel::unfinished_writes) lists it. No
     /// completion is kept for it.
     pub fn access_as(&mut self, at: Ps, r: Request) -> Result<Ps, Error> {
-        let Request {
-            addr, kind, bytes, ..
-        } = r;
-        self.check(at, addr, bytes)?;
+        self.check(at, r.addr, r.bytes)?;
+        Ok(self.access_checked(at, r))
+    }
+
+    /// The same for a request that is known to be one that this memory can have, at a time that it can represent.
+    fn access_checked(&mut self, at: Ps, r: Request) -> Ps {
         let at = self.arrive(at);
         let tag = self.tag(at, r, true);
         if self.enter_serial() {
             let (t, tags) = (&self.timing, &mut self.tags);
             if let Some(done) = self.serial.foresee(&tag, t, tags, self.params.clock) {
-                return Ok(done);
+                return done;
             }
         }
+        self.search(&tag)
+    }
+
+    /// When a synchronous request completes that comes while others are under way.
+    #[inline(never)]
+    fn search(&mut self, tag: &Tag) -> Ps {
+        let kind = tag.kind;
         self.go_back();
         while !self.state.has_room(kind) {
             let room = self.room_at(kind);
             self.arrive(room);
         }
-        let place = self.state.push(tag, &self.timing, &mut self.tags);
-        let clock = match self.state.foresee(&tag, &self.timing, false) {
+        let place = self.state.push(*tag, &self.timing, &mut self.tags);
+        let clock = match self.state.foresee(tag, &self.timing, false) {
             Some(clock) => clock,
             None => self.look_ahead(place, kind),
         };
-        Ok(self.answer_at(clock, kind))
+        self.answer_at(clock, kind)
     }
 
     /// Selects a method from the clock edge at or after `at` on.
@@ -649,21 +658,29 @@ impl Controller {
         Ok(Ps::of_clock(now, self.params.clock).max(at))
     }
 
+    #[inline(always)]
     fn check(&self, at: Ps, addr: u64, bytes: u32) -> Result<(), Error> {
+        let fits = bytes.wrapping_sub(1) < 64 && addr % 64 + u64::from(bytes) <= 64;
+        match fits && addr < self.params.capacity && at <= Ps::MAX_TIME {
+            true => Ok(()),
+            false => Err(self.refusal(at, addr, bytes)),
+        }
+    }
+
+    /// Why a request is refused.
+    #[cold]
+    fn refusal(&self, at: Ps, addr: u64, bytes: u32) -> Error {
         if bytes == 0 || bytes > 64 || addr % 64 + u64::from(bytes) > 64 {
-            return Err(Error::Size { addr, bytes });
+            return Error::Size { addr, bytes };
         }
         if addr >= self.params.capacity {
-            return Err(Error::OutOfRange {
+            return Error::OutOfRange {
                 addr,
                 bytes,
                 capacity: self.params.capacity,
-            });
+            };
         }
-        if at > Ps::MAX_TIME {
-            return Err(Error::TooLate(at));
-        }
-        Ok(())
+        Error::TooLate(at)
     }
 
     /// Advances to the clock of an arrival and returns its time.

@@ -315,6 +315,12 @@ impl Serial {
         self.len == 0 && !self.maintenance && !self.requested
     }
 
+    /// Whether nothing is at work, and nothing begins before a clock.
+    #[inline(always)]
+    pub fn rests_until(&self, clock: u64, t: &Timing) -> bool {
+        self.is_idle() && (!t.refresh || self.tick_at >= clock)
+    }
+
     /// An index for a tag that no machine uses.
     #[inline]
     pub fn free_place(&self) -> u8 {

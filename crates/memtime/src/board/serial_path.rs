@@ -166,11 +166,21 @@ impl SerialPath {
             self.next = Next::None;
         }
         if clock > self.base.now {
-            self.counts.clear();
-            self.base.advance(clock, t, &mut self.counts);
-            out.counts(&self.counts, tags);
+            self.pass(clock, t, tags, out);
         }
         true
+    }
+
+    /// Processes all clocks before `clock`, where no request comes.
+    #[inline(always)]
+    fn pass(&mut self, clock: u64, t: &Timing, tags: &Tags, out: &mut Out) {
+        if self.base.rests_until(clock, t) {
+            self.base.now = clock;
+            return;
+        }
+        self.counts.clear();
+        self.base.advance(clock, t, &mut self.counts);
+        out.counts(&self.counts, tags);
     }
 
     /// Accepts the planned request, and processes all clocks before `clock`, in which it has not had

@@ -326,12 +326,34 @@ impl Memory {
 
     /// Performs a request of a hart that runs alone. Returns when it is complete: first beat of a
     /// read, response of a write.
+    #[inline(always)]
     pub fn access(
         &mut self,
         at: Ps,
         offset: u64,
         kind: Kind,
         by: impl FnOnce() -> BusCause,
+    ) -> Result<Ps, Error> {
+        if !self.coming.is_empty() || !self.regions.is_empty() || self.log.is_some() {
+            return self.access_beside_others(at, offset, kind, by());
+        }
+        let r = Request {
+            id: self.number(),
+            addr: offset,
+            kind,
+            bytes: LINE,
+        };
+        self.board.access_as(at, r)
+    }
+
+    /// The same where there is more than the board's controller, or requests are on their way to it.
+    #[inline(never)]
+    fn access_beside_others(
+        &mut self,
+        at: Ps,
+        offset: u64,
+        kind: Kind,
+        by: BusCause,
     ) -> Result<Ps, Error> {
         while let Some(c) = self.next_coming(at) {
             self.coming.pop_front();
@@ -343,9 +365,6 @@ impl Memory {
             kind,
             bytes: LINE,
         };
-        if self.regions.is_empty() && self.log.is_none() {
-            return self.board.access_as(at, r);
-        }
         let region = self.region(offset);
         let (done, entered) = match region {
             None => (self.board.access_as(at, r)?, at),
@@ -360,7 +379,7 @@ impl Memory {
                 offset,
                 kind,
             };
-            log.coming.insert(r.id, by());
+            log.coming.insert(r.id, by);
             let base = region.map_or(0, |i| self.regions[i].base);
             log.submitted(&c, region, offset - base);
             log.done(r.id, done, &self.regions);

@@ -254,16 +254,18 @@ impl Machine {
         let m = &config.memory;
         let ram = Arc::new(ram);
         let bus = crate::assembly::build(&config, ram.clone())?;
-        let hart_config = parts::hart_config(resolved)?;
+        let mut hart_config = parts::hart_config(resolved)?;
         let memory = Memory::new(&config)?;
-        let mut harts = (0..config.harts as usize)
+        let n = config.harts as usize;
+        let coherence = Coherence::new(n, hart_config.l1d, hart_config.l1i, m.base, m.size.0)
+            .with_levels(&parts::levels(&config))
+            .with_first(parts::first(&config, &hart_config.timing));
+        hart_config.plain = coherence.is_plain() && !m.track_persistence;
+        let mut harts = (0..n)
             .map(|i| Hart::new(i, hart_config.clone()))
             .collect::<Result<Vec<_>, _>>()?;
-        let n = harts.len();
         let mut world = Surroundings {
-            coherence: Coherence::new(n, hart_config.l1d, hart_config.l1i, m.base, m.size.0)
-                .with_levels(&parts::levels(&config))
-                .with_first(parts::first(&config, &hart_config.timing)),
+            coherence,
             ram,
             ram_base: m.base,
             bus,

@@ -167,6 +167,7 @@ pub fn hart_config(r: &Resolved) -> Result<HartConfig, MachineError> {
             _ => c.iomap.hit_cycles,
         },
         hands_over: c.epoch.variant.is_some() && c.epoch.hand_over,
+        plain: false,
         l1d: cache(&c.l1d),
         l1i: cache(&c.l1i),
         dtlb: tlb(&c.dtlb),

@@ -140,6 +140,7 @@ impl Surroundings {
     }
 
     /// When a request that leaves a core at a given time arrives at its controller.
+    #[inline(always)]
     fn arrival(&self, at: Ps, kind: Kind) -> nagori_memtime::Ps {
         let b = &self.board;
         let there = match kind {
@@ -150,6 +151,7 @@ impl Surroundings {
     }
 
     /// When the core sees the answer that a controller gives at a given time.
+    #[inline(always)]
     pub(super) fn answered(&self, done: nagori_memtime::Ps, kind: Kind) -> Ps {
         let b = &self.board;
         let back = match kind {
@@ -173,6 +175,7 @@ impl Surroundings {
     }
 
     /// A request that leaves a core at `at` and is answered at once. Returns when the answer is back.
+    #[inline(always)]
     fn access(&mut self, at: Ps, req: &LineRequest, kind: Kind) -> Ps {
         let arrival = self.arrival(at, kind);
         let offset = req.line - self.ram_base;
@@ -182,6 +185,7 @@ impl Surroundings {
     }
 
     /// Counts a line that memory reads or writes for a hart.
+    #[inline(always)]
     fn count_line(&mut self, req: &LineRequest, kind: Kind) {
         let offset = req.line - self.ram_base;
         let nvmm = offset >= self.memory.board.params().nvmm_base;
@@ -199,6 +203,7 @@ impl Surroundings {
         }
     }
 
+    #[inline(always)]
     fn write_at_once(&mut self, req: &LineRequest) -> u64 {
         self.note_write(req);
         let done = self.answer_at_once(req, Kind::Write);
@@ -206,6 +211,7 @@ impl Surroundings {
         done
     }
 
+    #[inline(always)]
     fn answer_at_once(&mut self, req: &LineRequest, kind: Kind) -> u64 {
         let done = self.access(self.ps(req.cycle), req, kind);
         self.cycle_at(done)
@@ -228,9 +234,18 @@ impl Surroundings {
     }
 
     /// Counts a line that is written back, and records it if power cuts are tracked.
+    #[inline(always)]
     fn note_write(&mut self, req: &LineRequest) {
         let offset = req.line - self.ram_base;
         self.nvmm_lines_written += u64::from(offset >= self.memory.board.params().nvmm_base);
+        if self.behind.is_some() {
+            self.track_write(req);
+        }
+    }
+
+    /// Records a line that is written back.
+    #[inline(never)]
+    fn track_write(&mut self, req: &LineRequest) {
         if let Some(b) = &mut self.behind {
             let id = self.keeps_queue.then(|| self.memory.next_id());
             b.written(req.line, req.older, id);
@@ -238,6 +253,7 @@ impl Surroundings {
         }
     }
 
+    #[inline(always)]
     fn look_at_long_writes(&mut self, req: &LineRequest) {
         if self.behind.as_ref().is_some_and(|b| b.is_long()) {
             let at = self.ps(req.cycle);
@@ -395,11 +411,17 @@ impl Fills {
     }
 
     /// A hart has its line. The first hart that waits for it is next. Returns whether there is one.
+    #[inline(always)]
     fn end(&mut self, hart: usize, cycle: u64) -> Option<usize> {
         let (line, asked) = std::mem::take(&mut self.wanted[hart]);
-        if !asked {
-            return None;
+        match asked {
+            true => self.hand_on(line, cycle),
+            false => None,
         }
+    }
+
+    /// The first hart that waits for a line is next.
+    fn hand_on(&mut self, line: u64, cycle: u64) -> Option<usize> {
         let next = self.waiting.iter().position(|w| w.0 == line)?;
         let (_, next) = self.waiting.remove(next);
         self.wanted[next as usize] = (line, true);
@@ -577,7 +599,7 @@ impl MemPort for Surroundings {
     fn begin_fill(&mut self, hart: usize, line: u64) -> bool {
         self.alone || self.fills.begin(hart, line)
     }
-    #[inline]
+    #[inline(always)]
     fn end_fill(&mut self, hart: usize, cycle: u64) -> Option<usize> {
         self.fills.end(hart, cycle)
     }

@@ -7,7 +7,7 @@ use crate::common::random::op;
 use crate::common::*;
 use nagori_hart::world::{AccessKind, Commit, Event, LineKind, MemAccess, Reg};
 use nagori_isa::{decode, Format, Inst, Op, OPS};
-use nagori_platform::machine::{Engine, Machine, Stop, TranslatorOptions};
+use nagori_platform::machine::{Engine, EventSink, Machine, Stop, TranslatorOptions};
 use nagori_platform::snapshot::{Bytes, Meta, Snapshot};
 use std::collections::HashMap;
 

@@ -183,7 +183,7 @@ fn compare(
                         script.step(&mut before, most);
                     }
                 }
-                checkpoint.fork_after(before).expect("a fork")
+                checkpoint.fork_after(before, None).expect("a fork")
             }
         };
         if n != 2 {
