@@ -416,7 +416,7 @@ impl CodeCache {
 impl Hart {
     /// The block that starts at `pc`.
     #[inline(always)]
-    pub(crate) fn find_block<W: World>(
+    pub fn find_block<W: World>(
         &mut self,
         code: &mut CodeCache,
         w: &mut W,

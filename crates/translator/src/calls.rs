@@ -49,7 +49,7 @@ pub(crate) fn place(info: u64) -> (u32, usize) {
 }
 
 /// Function addresses for one kind of world.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Calls {
     pub op: usize,
     pub miss: usize,

@@ -1,8 +1,6 @@
 //! Blocks for human readers: guest instructions, and the code into which they are translated.
 //! Nothing is executed.
 
-use nagori_hart::engine::{Engine, Ran};
-use nagori_hart::mode::Mode;
 use nagori_hart::world::World;
 use nagori_hart::{Block, CodeCache, Hart, PreOp};
 
@@ -65,31 +63,8 @@ pub fn place_name(distance: i32) -> Option<String> {
     }
 }
 
-/// Takes the first block that is to be run, and stops.
-struct Capture {
-    pc: u64,
-    found: Option<u32>,
-}
-
-impl<W: World> Engine<W> for Capture {
-    fn run<M: Mode>(
-        &mut self,
-        hart: &mut Hart,
-        _: &mut CodeCache,
-        _: &mut W,
-        block: u32,
-        stop: u64,
-    ) -> Ran {
-        if hart.pc == self.pc {
-            self.found = Some(block);
-        }
-        hart.cycle = stop;
-        Ran::Blocks
-    }
-}
-
 /// The block at `pc` in the mode of the hart; `None` if nothing can be fetched there.
-/// The hart's program counter and time are changed. With `host`, its code, too.
+/// With `host`, its code, too.
 pub fn list<W: World>(
     hart: &mut Hart,
     code: &mut CodeCache,
@@ -97,17 +72,13 @@ pub fn list<W: World>(
     pc: u64,
     host: bool,
 ) -> Result<Option<Listing>, crate::Error> {
-    hart.pc = pc;
-    let mut capture = Capture { pc, found: None };
-    let limit = hart.cycle + 1;
-    hart.run_with(code, w, limit, &mut capture);
-    let Some(id) = capture.found else {
+    let Ok(id) = hart.find_block(code, w, pc) else {
         return Ok(None);
     };
     let block = *code.block(id);
     let ops = code.ops(&block).to_vec();
     let host = match host {
-        true => host_code::<W>(hart, block, id, &ops)?,
+        true => host_code(hart, block, id, &ops)?,
         false => None,
     };
     Ok(Some(Listing {
@@ -119,17 +90,12 @@ pub fn list<W: World>(
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn host_code<W: World>(
-    _: &Hart,
-    _: Block,
-    _: u32,
-    _: &[PreOp],
-) -> Result<Option<HostCode>, crate::Error> {
+fn host_code(_: &Hart, _: Block, _: u32, _: &[PreOp]) -> Result<Option<HostCode>, crate::Error> {
     Err(crate::Error::Host)
 }
 
 #[cfg(target_arch = "x86_64")]
-fn host_code<W: World>(
+fn host_code(
     hart: &Hart,
     block: Block,
     id: u32,
@@ -138,14 +104,10 @@ fn host_code<W: World>(
     use crate::arena::Arena;
     use crate::calls::Calls;
     use crate::emit::{self, Host, Setting};
-    use nagori_hart::mode::{Detailed, Functional};
     let config = hart.config();
     let mut arena = Arena::new(crate::Options::LEAST_BYTES)?;
-    let calls = match hart.timed() {
-        true => Calls::of::<W, Detailed>(),
-        false => Calls::of::<W, Functional>(),
-    };
-    let stubs = crate::stubs::write(&mut arena, &calls, hart.config())?;
+    // The code is shown, and not run.
+    let stubs = crate::stubs::write(&mut arena, &Calls::default(), hart.config())?;
     let start = arena.used();
     let setting = Setting {
         config,

@@ -152,14 +152,22 @@ impl<W: World> Translator<W> {
     fn prepare(&mut self, config: &HartConfig) -> Option<[Stubs; 2]> {
         if self.stubs.is_none() {
             let functional = stubs::write(&mut self.arena, &Calls::of::<W, Functional>(), config);
-            let mut calls = Calls::of::<W, Detailed>();
-            if config.plain {
-                calls.use_misses_of::<W, Blocking>();
-            }
-            let timed = stubs::write(&mut self.arena, &calls, config);
+            let timed = stubs::write(&mut self.arena, &Self::timed_calls(config), config);
             self.stubs = Some([functional.ok()?, timed.ok()?]);
         }
         self.stubs
+    }
+
+    /// What code of the detailed mode calls; no such code is made for harts that run at the same time.
+    fn timed_calls(config: &HartConfig) -> Calls {
+        if W::PARALLEL {
+            return Calls::default();
+        }
+        let mut calls = Calls::of::<W, Detailed>();
+        if config.plain {
+            calls.use_misses_of::<W, Blocking>();
+        }
+        calls
     }
 
     /// Forgets all code.
@@ -253,6 +261,7 @@ impl<W: World> Translator<W> {
         let b = *code.block(block);
         let ops = code.ops(&b);
         let timed = hart.timed();
+        debug_assert!(!timed || !W::PARALLEL);
         loop {
             let setting = Setting {
                 config: hart.config(),

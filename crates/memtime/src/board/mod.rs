@@ -68,6 +68,7 @@
 //! the synchronous one for blocking cores. Both may be mixed.
 
 mod certain;
+mod changes;
 mod divide;
 mod engine;
 mod event;
@@ -89,6 +90,7 @@ pub use divide::Divider;
 pub use event::{Command, Op};
 pub use saved_controller::SavedController;
 
+use changes::record_changes;
 use engine::{State, Tags, NO_TAGS};
 use event::{Event, Sink, Tag};
 use serial::{EventCounts, Serial};
@@ -100,7 +102,7 @@ use crate::mapping::MAX_BANKS;
 use crate::params::{BoardParams, Method};
 use crate::period::Period;
 use crate::request::{Completion, Kind, Request, Submit};
-use crate::stats::{Change, Counters, Region, Stats};
+use crate::stats::{Counters, Region, Stats};
 use crate::units::Ps;
 
 /// The controller with its memory's timing. See the [module](self) for the rules.
@@ -820,40 +822,5 @@ impl Controller {
             copy.step(next, &self.timing, &mut tags, &mut Nothing);
         }
         Ps::of_clock(copy.now, self.params.clock)
-    }
-}
-
-/// Compares the serialised forms, so that no field can be forgotten.
-fn record_changes(stats: &mut Stats, at: Ps, from: &BoardParams, to: &BoardParams) {
-    use serde_json::Value;
-    fn walk(path: &str, a: &Value, b: &Value, f: &mut impl FnMut(&str, &Value, &Value)) {
-        match (a, b) {
-            (Value::Object(a), Value::Object(b)) => {
-                for (k, v) in a {
-                    let path = if path.is_empty() {
-                        k.clone()
-                    } else {
-                        format!("{path}.{k}")
-                    };
-                    walk(&path, v, &b[k], f);
-                }
-            }
-            _ if a != b => f(path, a, b),
-            _ => {}
-        }
-    }
-    let text = |v: &Value| match v {
-        Value::String(s) => s.clone(),
-        v => v.to_string(),
-    };
-    if let (Ok(a), Ok(b)) = (serde_json::to_value(from), serde_json::to_value(to)) {
-        walk("", &a, &b, &mut |path, a, b| {
-            stats.changes.push(Change {
-                at,
-                what: path.to_owned(),
-                from: text(a),
-                to: text(b),
-            });
-        });
     }
 }

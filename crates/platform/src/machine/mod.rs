@@ -4,6 +4,7 @@
 //! The order of turns (`turns`) follows from machine time alone, so the order of events depends on
 //! nothing but the machine.
 
+mod console;
 mod control;
 mod debug;
 mod due;
@@ -49,8 +50,6 @@ use crate::bus::{Bus, MapError};
 use crate::clock::{Clock, Ps};
 use crate::config::{self, MachineConfig, Method};
 use crate::device::PowerRequest;
-use crate::devices::rtc::Rtc;
-use crate::devices::uart::Uart;
 use crate::loader::Software;
 use memory::Memory;
 use nagori_hart::engine::NoEngine;
@@ -481,51 +480,6 @@ impl Machine {
     pub fn steps(&self) -> u64 {
         let exceptions: u64 = self.harts.iter().map(|h| h.stats.exceptions).sum();
         self.instructions() + exceptions
-    }
-
-    /// Passes bytes to the console.
-    pub fn console_input(&mut self, bytes: &[u8]) {
-        let now = self.now();
-        self.world
-            .bus
-            .with::<Uart, _>(now, |u, cx| u.push_input(cx, bytes));
-        self.update_lines(now);
-    }
-
-    /// Whether what is given to the console waits for a guest that reads; see
-    /// [`Uart::set_patient`].
-    pub fn set_console_patient(&mut self, patient: bool) {
-        let now = self.now();
-        self.world
-            .bus
-            .with::<Uart, _>(now, |u, _| u.set_patient(patient));
-    }
-
-    /// Takes back up to `most` bytes that were given to the console and have not reached its FIFO.
-    pub fn take_console_input(&mut self, most: usize) -> Vec<u8> {
-        let now = self.now();
-        self.world
-            .bus
-            .with::<Uart, _>(now, |u, _| u.take_input(most))
-            .unwrap_or_default()
-    }
-
-    /// Takes what the console has printed.
-    pub fn console_output(&mut self) -> Vec<u8> {
-        let now = self.now();
-        self.world
-            .bus
-            .with::<Uart, _>(now, |u, _| u.take_output())
-            .unwrap_or_default()
-    }
-
-    /// Sets the real-time clock, in seconds since 1970. A kernel that runs has read it before.
-    pub fn set_rtc(&mut self, unix_s: u64) {
-        let now = self.now();
-        self.world
-            .bus
-            .with::<Rtc, _>(now, |r, cx| r.set(cx, unix_s));
-        self.after_devices(now);
     }
 
     /// Whether every hart waits for an interrupt that is not there.
