@@ -142,7 +142,7 @@ fn stores(r: &Report) -> Option<String> {
     let all = r.stores.iter().map(|s| s.events);
     let sum = all.reduce(|a, b| a.zip(&b, |a, b| a + b))?;
     let mut t = table(["stores and hints", "count"]);
-    for (name, n) in sum.all().into_iter().filter(|(_, n)| *n > 0) {
+    for (name, n) in sum.named().filter(|(_, n)| *n > 0) {
         row(&mut t, [name.replace('_', " "), grouped(n)]);
     }
     Some(text(&t))

@@ -19,6 +19,7 @@ use crate::tlb::{Tlb, WalkCache};
 use crate::trap::{irq, status, Futile};
 use crate::trigger::Triggers;
 use crate::world::LineKind;
+use nagori_counters::{counters, is_zero};
 use serde::{Deserialize, Serialize};
 
 /// Privilege modes.
@@ -44,123 +45,60 @@ impl Privilege {
     }
 }
 
-/// Event counters of a hart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HartStats {
-    /// L1D misses of loads.
-    pub l1d_load_misses: u64,
-    /// L1D misses of stores and atomics.
-    pub l1d_store_misses: u64,
-    /// L1D misses of page walks.
-    pub l1d_walk_misses: u64,
-    /// Lines that were present but had to be made writable.
-    pub l1d_upgrades: u64,
-    /// Dirty lines written back on replacement.
-    pub l1d_writebacks: u64,
-    /// Dirty lines written back by flush and clean instructions.
-    pub l1d_flushes: u64,
-    /// Dirty lines of other caches written back for this hart.
-    pub probes: u64,
-    /// L1I misses.
-    pub l1i_misses: u64,
-    /// Data TLB misses.
-    pub dtlb_misses: u64,
-    /// Instruction TLB misses.
-    pub itlb_misses: u64,
-    /// Mispredicted branches and jumps.
-    pub mispredicts: u64,
-    /// Data TLB misses of stores and atomics.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub dtlb_store_misses: u64,
-    /// Cycles spent waiting for lines (data, walks, instructions).
-    pub memory_stall_cycles: u64,
-    /// Cycles in which a load that has missed L1D is under way; on a core that waits for loads, those of them that are among
-    /// the former.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub load_stall_cycles: u64,
-    /// Those for lines that the first outer cache level had.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub l2_stall_cycles: u64,
-    /// Those for lines that a level behind it had.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub llc_stall_cycles: u64,
-    /// Loads from devices.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub device_loads: u64,
-    /// Stores to devices.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub device_stores: u64,
-    /// Exceptions taken.
-    pub exceptions: u64,
-    /// Interrupts taken.
-    pub interrupts: u64,
-    /// Cycles spent in wfi.
-    pub idle_cycles: u64,
-}
-
-impl HartStats {
-    /// All counters, in the order of declaration.
-    pub fn all(&self) -> [u64; 21] {
-        [
-            self.l1d_load_misses,
-            self.l1d_store_misses,
-            self.l1d_walk_misses,
-            self.l1d_upgrades,
-            self.l1d_writebacks,
-            self.l1d_flushes,
-            self.probes,
-            self.l1i_misses,
-            self.dtlb_misses,
-            self.itlb_misses,
-            self.mispredicts,
-            self.dtlb_store_misses,
-            self.memory_stall_cycles,
-            self.load_stall_cycles,
-            self.l2_stall_cycles,
-            self.llc_stall_cycles,
-            self.device_loads,
-            self.device_stores,
-            self.exceptions,
-            self.interrupts,
-            self.idle_cycles,
-        ]
+counters! {
+    /// Event counters of a hart.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct HartStats {
+        /// L1D misses of loads.
+        pub l1d_load_misses: u64,
+        /// L1D misses of stores and atomics.
+        pub l1d_store_misses: u64,
+        /// L1D misses of page walks.
+        pub l1d_walk_misses: u64,
+        /// Lines that were present but had to be made writable.
+        pub l1d_upgrades: u64,
+        /// Dirty lines written back on replacement.
+        pub l1d_writebacks: u64,
+        /// Dirty lines written back by flush and clean instructions.
+        pub l1d_flushes: u64,
+        /// Dirty lines of other caches written back for this hart.
+        pub probes: u64,
+        /// L1I misses.
+        pub l1i_misses: u64,
+        /// Data TLB misses.
+        pub dtlb_misses: u64,
+        /// Instruction TLB misses.
+        pub itlb_misses: u64,
+        /// Mispredicted branches and jumps.
+        pub mispredicts: u64,
+        /// Data TLB misses of stores and atomics.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub dtlb_store_misses: u64,
+        /// Cycles spent waiting for lines (data, walks, instructions).
+        pub memory_stall_cycles: u64,
+        /// Cycles in which a load that has missed L1D is under way; on a core that waits for loads, those of them that are among
+        /// the former.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub load_stall_cycles: u64,
+        /// Those for lines that the first outer cache level had.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub l2_stall_cycles: u64,
+        /// Those for lines that a level behind it had.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub llc_stall_cycles: u64,
+        /// Loads from devices.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub device_loads: u64,
+        /// Stores to devices.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub device_stores: u64,
+        /// Exceptions taken.
+        pub exceptions: u64,
+        /// Interrupts taken.
+        pub interrupts: u64,
+        /// Cycles spent in wfi.
+        pub idle_cycles: u64,
     }
-
-    /// Whether every counter is below a value.
-    pub(crate) fn below(&self, limit: u64) -> bool {
-        self.all().iter().all(|c| *c < limit)
-    }
-
-    /// Combines two sets of counters, counter by counter.
-    pub fn zip(&self, o: &HartStats, f: impl Fn(u64, u64) -> u64) -> HartStats {
-        HartStats {
-            l1d_load_misses: f(self.l1d_load_misses, o.l1d_load_misses),
-            l1d_store_misses: f(self.l1d_store_misses, o.l1d_store_misses),
-            l1d_walk_misses: f(self.l1d_walk_misses, o.l1d_walk_misses),
-            l1d_upgrades: f(self.l1d_upgrades, o.l1d_upgrades),
-            l1d_writebacks: f(self.l1d_writebacks, o.l1d_writebacks),
-            l1d_flushes: f(self.l1d_flushes, o.l1d_flushes),
-            probes: f(self.probes, o.probes),
-            l1i_misses: f(self.l1i_misses, o.l1i_misses),
-            dtlb_misses: f(self.dtlb_misses, o.dtlb_misses),
-            itlb_misses: f(self.itlb_misses, o.itlb_misses),
-            mispredicts: f(self.mispredicts, o.mispredicts),
-            dtlb_store_misses: f(self.dtlb_store_misses, o.dtlb_store_misses),
-            memory_stall_cycles: f(self.memory_stall_cycles, o.memory_stall_cycles),
-            load_stall_cycles: f(self.load_stall_cycles, o.load_stall_cycles),
-            l2_stall_cycles: f(self.l2_stall_cycles, o.l2_stall_cycles),
-            llc_stall_cycles: f(self.llc_stall_cycles, o.llc_stall_cycles),
-            device_loads: f(self.device_loads, o.device_loads),
-            device_stores: f(self.device_stores, o.device_stores),
-            exceptions: f(self.exceptions, o.exceptions),
-            interrupts: f(self.interrupts, o.interrupts),
-            idle_cycles: f(self.idle_cycles, o.idle_cycles),
-        }
-    }
-}
-
-fn is_zero(n: &u64) -> bool {
-    *n == 0
 }
 
 /// Why `run` returned.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use nagori_counters::counters;
 use serde::{Deserialize, Serialize};
 
 use crate::params::{BoardParams, Method};
@@ -66,30 +67,32 @@ impl Histogram {
     }
 }
 
-/// What is counted for a region and for a bank.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Counters {
-    /// Reads accepted.
-    pub reads: u64,
-    /// Writes accepted.
-    pub writes: u64,
-    /// Bytes of the reads.
-    pub read_bytes: u64,
-    /// Bytes of the writes.
-    pub write_bytes: u64,
-    /// Requests that took over an open row.
-    pub row_hits: u64,
-    /// Requests whose bank differs from that of the request accepted before.
-    pub bank_switches: u64,
-    /// Activations.
-    pub activations: u64,
-    /// Precharges of rows not written since their activation.
-    pub precharges_clean: u64,
-    /// Precharges of written rows.
-    pub precharges_dirty: u64,
-    /// Refreshes of this bank, or of any bank of this region.
-    pub refreshes: u64,
+counters! {
+    /// What is counted for a region and for a bank.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct Counters {
+        /// Reads accepted.
+        pub reads: u64,
+        /// Writes accepted.
+        pub writes: u64,
+        /// Bytes of the reads.
+        pub read_bytes: u64,
+        /// Bytes of the writes.
+        pub write_bytes: u64,
+        /// Requests that took over an open row.
+        pub row_hits: u64,
+        /// Requests whose bank differs from that of the request accepted before.
+        pub bank_switches: u64,
+        /// Activations.
+        pub activations: u64,
+        /// Precharges of rows not written since their activation.
+        pub precharges_clean: u64,
+        /// Precharges of written rows.
+        pub precharges_dirty: u64,
+        /// Refreshes of this bank, or of any bank of this region.
+        pub refreshes: u64,
+    }
 }
 
 impl Counters {
@@ -127,21 +130,6 @@ impl Counters {
     /// Requests per second of the `elapsed` time.
     pub fn requests_per_s(&self, elapsed: Ps) -> Option<f64> {
         (elapsed.0 > 0).then(|| self.requests() as f64 / elapsed.as_s())
-    }
-
-    fn zip(&self, o: &Counters, f: impl Fn(u64, u64) -> u64) -> Counters {
-        Counters {
-            reads: f(self.reads, o.reads),
-            writes: f(self.writes, o.writes),
-            read_bytes: f(self.read_bytes, o.read_bytes),
-            write_bytes: f(self.write_bytes, o.write_bytes),
-            row_hits: f(self.row_hits, o.row_hits),
-            bank_switches: f(self.bank_switches, o.bank_switches),
-            activations: f(self.activations, o.activations),
-            precharges_clean: f(self.precharges_clean, o.precharges_clean),
-            precharges_dirty: f(self.precharges_dirty, o.precharges_dirty),
-            refreshes: f(self.refreshes, o.refreshes),
-        }
     }
 }
 

@@ -33,10 +33,20 @@ impl Ps {
     /// Latest time that a model accepts: 210 days. The 3 days from there to 2^64 ps leave room to
     /// add any delay without overflow.
     pub const MAX_TIME: Ps = Ps(u64::MAX - (1 << 58));
+    /// The end of a machine's time, 210 days after its start: nothing runs from here on. Operations that are in progress then
+    /// still end before [`Ps::MAX_TIME`].
+    pub const END: Ps = Ps(Ps::MAX_TIME.0 - (1 << 50));
+    /// Later than every event.
+    pub const NEVER: Ps = Ps(u64::MAX);
 
-    /// `n` nanoseconds.
+    /// `n` nanoseconds; [`Ps::NEVER`] where they are more than that.
     pub const fn from_ns(n: u64) -> Ps {
-        Ps(n * 1000)
+        Ps(n.saturating_mul(1000))
+    }
+
+    /// Whole nanoseconds, rounded down.
+    pub const fn whole_ns(self) -> u64 {
+        self.0 / 1000
     }
 
     /// In nanoseconds, for printing.
@@ -60,6 +70,11 @@ impl Ps {
     #[inline]
     pub const fn of_clock(n: u64, period: Period) -> Ps {
         period.edge(n)
+    }
+
+    /// `self + other`, or [`Ps::NEVER`].
+    pub const fn saturating_add(self, other: Ps) -> Ps {
+        Ps(self.0.saturating_add(other.0))
     }
 
     /// `self - other`, or zero.

@@ -6,75 +6,10 @@
 //! whole number of picoseconds.
 
 use nagori_memtime::Period;
-use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::ops::{Add, AddAssign, Sub};
+pub use nagori_memtime::Ps;
 
 /// Picoseconds in a second.
 pub const PS_PER_SECOND: u64 = 1_000_000_000_000;
-
-/// Machine time, or a length of it, in picoseconds. 2^64 ps are 213 days.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
-)]
-#[serde(transparent)]
-pub struct Ps(pub u64);
-
-impl Ps {
-    /// The start of the machine's time.
-    pub const ZERO: Ps = Ps(0);
-    /// Later than every event.
-    pub const NEVER: Ps = Ps(u64::MAX);
-    /// The end of machine time, 210 days after its start: nothing runs from here on. Operations
-    /// that are in progress then still end before [`nagori_memtime::Ps::MAX_TIME`].
-    pub const END: Ps = Ps(nagori_memtime::Ps::MAX_TIME.0 - (1 << 50));
-
-    /// A length given in nanoseconds; saturates at [`Ps::NEVER`].
-    pub const fn from_ns(ns: u64) -> Ps {
-        Ps(ns.saturating_mul(1000))
-    }
-
-    /// Whole nanoseconds, rounded down.
-    pub const fn as_ns(self) -> u64 {
-        self.0 / 1000
-    }
-
-    /// Sum that saturates at [`Ps::NEVER`].
-    pub const fn saturating_add(self, other: Ps) -> Ps {
-        Ps(self.0.saturating_add(other.0))
-    }
-
-    /// Difference that saturates at zero.
-    pub const fn saturating_sub(self, other: Ps) -> Ps {
-        Ps(self.0.saturating_sub(other.0))
-    }
-}
-
-impl Add for Ps {
-    type Output = Ps;
-    fn add(self, other: Ps) -> Ps {
-        Ps(self.0 + other.0)
-    }
-}
-
-impl AddAssign for Ps {
-    fn add_assign(&mut self, other: Ps) {
-        self.0 += other.0;
-    }
-}
-
-impl Sub for Ps {
-    type Output = Ps;
-    fn sub(self, other: Ps) -> Ps {
-        Ps(self.0 - other.0)
-    }
-}
-
-impl fmt::Display for Ps {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ps", self.0)
-    }
-}
 
 /// A clock domain that starts with tick 0 at time 0: a core's cycles, or the timebase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,22 +31,22 @@ impl Clock {
     /// The value of this clock's counter at `t`: completed ticks.
     #[inline(always)]
     pub const fn ticks_at(self, t: Ps) -> u64 {
-        self.period.edge_until(nagori_memtime::Ps(t.0))
+        self.period.edge_until(t)
     }
 
     /// The first instant at which the counter shows `tick`; [`Ps::NEVER`] if
     /// that is beyond the end of time.
     #[inline(always)]
     pub const fn time_of(self, tick: u64) -> Ps {
-        Ps(self.period.edge(tick).0)
+        self.period.edge(tick)
     }
 
     /// The first tick at or after `t`; the greatest number for [`Ps::NEVER`].
     #[inline(always)]
     pub const fn tick_from(self, t: Ps) -> u64 {
-        match t.0 {
-            u64::MAX => u64::MAX,
-            t => self.period.edge_from(nagori_memtime::Ps(t)),
+        match t {
+            Ps::NEVER => u64::MAX,
+            t => self.period.edge_from(t),
         }
     }
 }

@@ -21,27 +21,30 @@ pub use table::GROUPS;
 use crate::hart::HartStats;
 use crate::lines::{CacheCounts, HartCounts, MemoryCounts};
 use crate::preop::PreOp;
+use nagori_counters::counters;
 use nagori_isa::{Format, Op};
 use serde::{Deserialize, Serialize};
 
 /// Bits of `mhpmevent` that select the event.
 pub const CODE: u64 = 0xffff;
 
-/// Instructions by kind. They are counted while some `mhpmevent` selects an event that needs them
-/// ([`Source::Mix`], [`Source::Hits`]).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Mix {
-    /// Loads, with `lr` and those of floating point.
-    pub loads: u64,
-    /// Stores, with `sc` and those of floating point, and `cbo.zero`.
-    pub stores: u64,
-    /// Atomics that read and write.
-    pub atomics: u64,
-    /// Conditional branches.
-    pub branches: u64,
-    /// Jumps, direct or not.
-    pub jumps: u64,
+counters! {
+    /// Instructions by kind. They are counted while some `mhpmevent` selects an event that needs them
+    /// ([`Source::Mix`], [`Source::Hits`]).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct Mix {
+        /// Loads, with `lr` and those of floating point.
+        pub loads: u64,
+        /// Stores, with `sc` and those of floating point, and `cbo.zero`.
+        pub stores: u64,
+        /// Atomics that read and write.
+        pub atomics: u64,
+        /// Conditional branches.
+        pub branches: u64,
+        /// Jumps, direct or not.
+        pub jumps: u64,
+    }
 }
 
 impl Mix {
@@ -60,29 +63,6 @@ impl Mix {
             }
         }
         m
-    }
-
-    /// Whether every count is below a value.
-    pub(crate) fn below(&self, limit: u64) -> bool {
-        let all = [
-            self.loads,
-            self.stores,
-            self.atomics,
-            self.branches,
-            self.jumps,
-        ];
-        all.iter().all(|n| *n < limit)
-    }
-
-    /// Combines two counts, kind by kind.
-    pub(crate) fn zip(&self, o: &Mix, f: impl Fn(u64, u64) -> u64) -> Mix {
-        Mix {
-            loads: f(self.loads, o.loads),
-            stores: f(self.stores, o.stores),
-            atomics: f(self.atomics, o.atomics),
-            branches: f(self.branches, o.branches),
-            jumps: f(self.jumps, o.jumps),
-        }
     }
 }
 

@@ -8,85 +8,83 @@ use super::ahead::{Target, NOBODY};
 use super::levels::Levels;
 use super::Coherence;
 use crate::world::LineKind;
+use nagori_counters::{counters, is_zero};
 use serde::{Deserialize, Serialize};
 
-macro_rules! counts {
-    ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident,)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-        #[serde(deny_unknown_fields, default)]
-        pub struct $name {
-            $($(#[$field_doc])* #[serde(skip_serializing_if = "is_zero")] pub $field: u64,)*
-        }
-
-        impl $name {
-            /// Combines two sets of counters, counter by counter.
-            pub fn zip(&self, o: &$name, f: impl Fn(u64, u64) -> u64) -> $name {
-                $name { $($field: f(self.$field, o.$field),)* }
-            }
-
-            /// Whether every counter is below a value.
-            fn below(&self, limit: u64) -> bool {
-                true $(&& self.$field < limit)*
-            }
-        }
-    };
-}
-
-fn is_zero(n: &u64) -> bool {
-    *n == 0
-}
-
-counts! {
+counters! {
     /// What happens in a cache for one hart. Of first-level caches only what their MSHRs and prefetchers do; the rest is in
     /// [`HartStats`](crate::HartStats).
-    CacheCounts {
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct CacheCounts {
         /// Requests for loads that hit.
-        load_hits,
+        #[serde(skip_serializing_if = "is_zero")]
+        pub load_hits: u64,
         /// Requests for loads that missed.
-        load_misses,
+        #[serde(skip_serializing_if = "is_zero")]
+        pub load_misses: u64,
         /// Requests for stores and atomics that hit.
-        store_hits,
+        #[serde(skip_serializing_if = "is_zero")]
+        pub store_hits: u64,
         /// Requests for stores and atomics that missed.
-        store_misses,
+        #[serde(skip_serializing_if = "is_zero")]
+        pub store_misses: u64,
         /// Requests for instruction fetches that hit.
-        fetch_hits,
+        #[serde(skip_serializing_if = "is_zero")]
+        pub fetch_hits: u64,
         /// Requests for instruction fetches that missed.
-        fetch_misses,
+        #[serde(skip_serializing_if = "is_zero")]
+        pub fetch_misses: u64,
         /// Requests for page walks that hit.
-        walk_hits,
+        #[serde(skip_serializing_if = "is_zero")]
+        pub walk_hits: u64,
         /// Requests for page walks that missed.
-        walk_misses,
+        #[serde(skip_serializing_if = "is_zero")]
+        pub walk_misses: u64,
         /// Prefetches of inner caches that hit.
-        prefetch_hits,
+        #[serde(skip_serializing_if = "is_zero")]
+        pub prefetch_hits: u64,
         /// Prefetches of inner caches that missed, and the cache's own.
-        prefetch_misses,
+        #[serde(skip_serializing_if = "is_zero")]
+        pub prefetch_misses: u64,
         /// Lines that made room for others.
-        victims,
+        #[serde(skip_serializing_if = "is_zero")]
+        pub victims: u64,
         /// Modified lines that made room because of an access that missed.
-        writebacks_demand,
+        #[serde(skip_serializing_if = "is_zero")]
+        pub writebacks_demand: u64,
         /// Modified lines passed on for another reason: they made room for prefetched ones, or were written through.
-        writebacks_other,
+        #[serde(skip_serializing_if = "is_zero")]
+        pub writebacks_other: u64,
         /// Miss status holding registers taken.
-        mshr_allocations,
+        #[serde(skip_serializing_if = "is_zero")]
+        pub mshr_allocations: u64,
         /// Misses that found all of them taken.
-        mshr_full,
+        #[serde(skip_serializing_if = "is_zero")]
+        pub mshr_full: u64,
         /// Core cycles that they have waited.
-        mshr_full_cycles,
+        #[serde(skip_serializing_if = "is_zero")]
+        pub mshr_full_cycles: u64,
     }
 }
 
-counts! {
+counters! {
     /// Lines that memory reads and writes for one hart.
-    MemoryCounts {
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct MemoryCounts {
         /// Lines of DRAM read.
-        dram_reads,
+        #[serde(skip_serializing_if = "is_zero")]
+        pub dram_reads: u64,
         /// Lines of DRAM written.
-        dram_writes,
+        #[serde(skip_serializing_if = "is_zero")]
+        pub dram_writes: u64,
         /// Lines of NVMM read.
-        nvmm_reads,
+        #[serde(skip_serializing_if = "is_zero")]
+        pub nvmm_reads: u64,
         /// Lines of NVMM written.
-        nvmm_writes,
+        #[serde(skip_serializing_if = "is_zero")]
+        pub nvmm_writes: u64,
     }
 }
 

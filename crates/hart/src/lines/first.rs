@@ -24,6 +24,7 @@ use crate::hart::Hart;
 use crate::run::RunPoint;
 use crate::trap::NotNow;
 use crate::world::{LineKind, World};
+use nagori_counters::counters;
 use serde::{Deserialize, Serialize};
 
 /// Both kinds of first-level caches.
@@ -82,53 +83,39 @@ pub(super) struct Filling {
     entry: Option<u32>,
 }
 
-/// Counters of the first-level caches of one kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FirstStats {
-    /// Misses that have waited for a miss status holding register.
-    pub mshr_waits: u64,
-    /// Core cycles that they have waited.
-    pub mshr_wait_cycles: u64,
-    /// Lines that the prefetcher has requested.
-    pub prefetches: u64,
-    /// Prefetched lines that the hart used after their arrival.
-    pub prefetch_useful: u64,
-    /// Prefetches for which a hart had to wait, since it requested the line before its arrival.
-    pub prefetch_late: u64,
-    /// Prefetched lines that were removed before the hart used them, or that were no longer needed
-    /// on arrival.
-    pub prefetch_useless: u64,
-    /// Predicted lines that were not requested, since no miss status holding register was free.
-    pub prefetch_dropped: u64,
-    /// Core cycles in which all miss status holding registers of a cache were occupied, up to the last request.
-    #[serde(default)]
-    pub mshr_full_cycles: u64,
-    /// Loads of a line that another load had asked for and that had not come.
-    #[serde(default)]
-    pub load_merges: u64,
-    /// Core cycles in which a hart had asked for a line for a load that had not come, up to the last miss.
-    #[serde(default)]
-    pub pending_cycles: u64,
+counters! {
+    /// Counters of the first-level caches of one kind.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct FirstStats {
+        /// Misses that have waited for a miss status holding register.
+        pub mshr_waits: u64,
+        /// Core cycles that they have waited.
+        pub mshr_wait_cycles: u64,
+        /// Lines that the prefetcher has requested.
+        pub prefetches: u64,
+        /// Prefetched lines that the hart used after their arrival.
+        pub prefetch_useful: u64,
+        /// Prefetches for which a hart had to wait, since it requested the line before its arrival.
+        pub prefetch_late: u64,
+        /// Prefetched lines that were removed before the hart used them, or that were no longer needed
+        /// on arrival.
+        pub prefetch_useless: u64,
+        /// Predicted lines that were not requested, since no miss status holding register was free.
+        pub prefetch_dropped: u64,
+        /// Core cycles in which all miss status holding registers of a cache were occupied, up to the last request.
+        #[serde(default)]
+        pub mshr_full_cycles: u64,
+        /// Loads of a line that another load had asked for and that had not come.
+        #[serde(default)]
+        pub load_merges: u64,
+        /// Core cycles in which a hart had asked for a line for a load that had not come, up to the last miss.
+        #[serde(default)]
+        pub pending_cycles: u64,
+    }
 }
 
 impl FirstStats {
-    /// Combines two sets of counters, counter by counter.
-    pub fn zip(&self, o: &FirstStats, f: impl Fn(u64, u64) -> u64) -> FirstStats {
-        FirstStats {
-            mshr_waits: f(self.mshr_waits, o.mshr_waits),
-            mshr_wait_cycles: f(self.mshr_wait_cycles, o.mshr_wait_cycles),
-            prefetches: f(self.prefetches, o.prefetches),
-            prefetch_useful: f(self.prefetch_useful, o.prefetch_useful),
-            prefetch_late: f(self.prefetch_late, o.prefetch_late),
-            prefetch_useless: f(self.prefetch_useless, o.prefetch_useless),
-            prefetch_dropped: f(self.prefetch_dropped, o.prefetch_dropped),
-            mshr_full_cycles: f(self.mshr_full_cycles, o.mshr_full_cycles),
-            load_merges: f(self.load_merges, o.load_merges),
-            pending_cycles: f(self.pending_cycles, o.pending_cycles),
-        }
-    }
-
     fn of(s: &LevelStats, parts: &[Parts]) -> Self {
         FirstStats {
             mshr_waits: s.mshr_waits,

@@ -1,92 +1,64 @@
 //! Statistics of the levels behind the first.
 
+use nagori_counters::{counters, is_zero};
 use serde::{Deserialize, Serialize};
 
-/// Statistics of a level, summed over all of its caches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LevelStats {
-    /// Requests of the previous level that hit.
-    pub hits: u64,
-    /// Requests of the previous level that missed.
-    pub misses: u64,
-    /// Modified lines that the previous level evicted or cleaned.
-    pub writes: u64,
-    /// Lines evicted for others.
-    pub evictions: u64,
-    /// Modified lines passed on to the next level or to memory.
-    pub writebacks: u64,
-    /// Back-invalidations: copies in inner caches removed because this level evicted the line.
-    pub back_invalidations: u64,
-    /// Misses that have waited for a miss status holding register.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub mshr_waits: u64,
-    /// Core cycles that they have waited.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub mshr_wait_cycles: u64,
-    /// Requests that have waited for another access to their bank.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub bank_waits: u64,
-    /// Core cycles that they have waited.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub bank_wait_cycles: u64,
-    /// Lines that the prefetcher has requested.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub prefetches: u64,
-    /// Prefetched lines that a hart requested after their arrival.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub prefetch_useful: u64,
-    /// Prefetches for which a hart had to wait, since it requested the line before its arrival.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub prefetch_late: u64,
-    /// Prefetched lines that were evicted before any hart requested them, or that were no longer
-    /// needed on arrival.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub prefetch_useless: u64,
-    /// Predicted lines that were not requested, since no miss status holding register was free.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub prefetch_dropped: u64,
-    /// Of L1D: loads of a line that another load had asked for and that had not come.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub load_merges: u64,
-    /// Of L1D: core cycles in which a hart had asked for a line for a load that had not come.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub pending_cycles: u64,
-    /// Those of the hits that were for accesses under a hint of Zihintntl that has an effect.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub nt_hits: u64,
-    /// The same of the misses.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub nt_misses: u64,
-}
-
-fn is_zero(n: &u64) -> bool {
-    *n == 0
-}
-
-impl LevelStats {
-    /// Combines two sets of counters, counter by counter.
-    pub fn zip(&self, o: &LevelStats, f: impl Fn(u64, u64) -> u64) -> LevelStats {
-        LevelStats {
-            mshr_waits: f(self.mshr_waits, o.mshr_waits),
-            mshr_wait_cycles: f(self.mshr_wait_cycles, o.mshr_wait_cycles),
-            bank_waits: f(self.bank_waits, o.bank_waits),
-            bank_wait_cycles: f(self.bank_wait_cycles, o.bank_wait_cycles),
-            prefetches: f(self.prefetches, o.prefetches),
-            prefetch_useful: f(self.prefetch_useful, o.prefetch_useful),
-            prefetch_late: f(self.prefetch_late, o.prefetch_late),
-            prefetch_useless: f(self.prefetch_useless, o.prefetch_useless),
-            prefetch_dropped: f(self.prefetch_dropped, o.prefetch_dropped),
-            load_merges: f(self.load_merges, o.load_merges),
-            pending_cycles: f(self.pending_cycles, o.pending_cycles),
-            nt_hits: f(self.nt_hits, o.nt_hits),
-            nt_misses: f(self.nt_misses, o.nt_misses),
-            hits: f(self.hits, o.hits),
-            misses: f(self.misses, o.misses),
-            writes: f(self.writes, o.writes),
-            evictions: f(self.evictions, o.evictions),
-            writebacks: f(self.writebacks, o.writebacks),
-            back_invalidations: f(self.back_invalidations, o.back_invalidations),
-        }
+counters! {
+    /// Statistics of a level, summed over all of its caches.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct LevelStats {
+        /// Requests of the previous level that hit.
+        pub hits: u64,
+        /// Requests of the previous level that missed.
+        pub misses: u64,
+        /// Modified lines that the previous level evicted or cleaned.
+        pub writes: u64,
+        /// Lines evicted for others.
+        pub evictions: u64,
+        /// Modified lines passed on to the next level or to memory.
+        pub writebacks: u64,
+        /// Back-invalidations: copies in inner caches removed because this level evicted the line.
+        pub back_invalidations: u64,
+        /// Misses that have waited for a miss status holding register.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub mshr_waits: u64,
+        /// Core cycles that they have waited.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub mshr_wait_cycles: u64,
+        /// Requests that have waited for another access to their bank.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub bank_waits: u64,
+        /// Core cycles that they have waited.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub bank_wait_cycles: u64,
+        /// Lines that the prefetcher has requested.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub prefetches: u64,
+        /// Prefetched lines that a hart requested after their arrival.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub prefetch_useful: u64,
+        /// Prefetches for which a hart had to wait, since it requested the line before its arrival.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub prefetch_late: u64,
+        /// Prefetched lines that were evicted before any hart requested them, or that were no longer
+        /// needed on arrival.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub prefetch_useless: u64,
+        /// Predicted lines that were not requested, since no miss status holding register was free.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub prefetch_dropped: u64,
+        /// Of L1D: loads of a line that another load had asked for and that had not come.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub load_merges: u64,
+        /// Of L1D: core cycles in which a hart had asked for a line for a load that had not come.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub pending_cycles: u64,
+        /// Those of the hits that were for accesses under a hint of Zihintntl that has an effect.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub nt_hits: u64,
+        /// The same of the misses.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub nt_misses: u64,
     }
 }

@@ -52,12 +52,12 @@ impl Rtc {
     /// Sets the clock to `unix_s` seconds of Unix time.
     pub fn set(&mut self, cx: &mut DeviceCx<'_>, unix_s: u64) {
         let ns = unix_s.wrapping_mul(1_000_000_000);
-        self.state.epoch_ns = ns.wrapping_sub(cx.now.as_ns());
+        self.state.epoch_ns = ns.wrapping_sub(cx.now.whole_ns());
         self.update(cx);
     }
 
     fn unix_ns(&self, now: Ps) -> u64 {
-        self.state.epoch_ns.wrapping_add(now.as_ns())
+        self.state.epoch_ns.wrapping_add(now.whole_ns())
     }
 
     fn update(&mut self, cx: &mut DeviceCx<'_>) {
@@ -127,7 +127,7 @@ impl Device for Rtc {
             TIME_HIGH => s.time_high_new = value as u32,
             TIME_LOW => {
                 let ns = (s.time_high_new as u64) << 32 | value;
-                s.epoch_ns = ns.wrapping_sub(cx.now.as_ns());
+                s.epoch_ns = ns.wrapping_sub(cx.now.whole_ns());
             }
             ALARM_HIGH => s.alarm_high_new = value as u32,
             ALARM_LOW => s.alarm_ns = Some((s.alarm_high_new as u64) << 32 | value),

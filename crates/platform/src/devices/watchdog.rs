@@ -69,7 +69,7 @@ impl Watchdog {
         // A reserved value counts as the longest interval.
         let cycles = CYCLES.get(field).unwrap_or(&CYCLES[CYCLES.len() - 1]);
         let running = self.mode & ENABLED != 0;
-        self.ends_ns = running.then(|| now.as_ns().saturating_add(cycles * CYCLE_NS));
+        self.ends_ns = running.then(|| now.whole_ns().saturating_add(cycles * CYCLE_NS));
     }
 
     fn update(&mut self, cx: &mut DeviceCx<'_>) {
@@ -144,7 +144,7 @@ impl Device for Watchdog {
     }
 
     fn on_time(&mut self, cx: &mut DeviceCx<'_>) {
-        if self.ends_ns.is_some_and(|end| end <= cx.now.as_ns()) {
+        if self.ends_ns.is_some_and(|end| end <= cx.now.whole_ns()) {
             match self.config {
                 RESETS => {
                     self.ends_ns = None;

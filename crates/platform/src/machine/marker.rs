@@ -171,8 +171,8 @@ impl Machine {
                 self.world.epochs.as_deref(),
                 now,
             ),
-            memory: self.world.memory.board.stats(nagori_memtime::Ps(now.0)),
-            memories: self.world.memory.reports(nagori_memtime::Ps(now.0)),
+            memory: self.world.memory.board.stats(now),
+            memories: self.world.memory.reports(now),
         })
     }
 

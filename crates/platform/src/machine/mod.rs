@@ -406,7 +406,7 @@ impl Machine {
 
     /// Selects a delay method from now on.
     pub fn set_method(&mut self, m: Method) -> Result<(), MachineError> {
-        let at = nagori_memtime::Ps(self.now().0);
+        let at = self.now();
         self.world.memory.board.set_method(at, m)?;
         Ok(())
     }
@@ -421,7 +421,7 @@ impl Machine {
         if p == *self.world.memory.board.params() {
             return Ok(());
         }
-        let at = nagori_memtime::Ps(self.now().0);
+        let at = self.now();
         Ok(self.world.memory.board.set_params(at, p)?)
     }
 
@@ -443,7 +443,7 @@ impl Machine {
         key: &str,
         value: &str,
     ) -> Result<(), MachineError> {
-        let at = nagori_memtime::Ps(self.now().0);
+        let at = self.now();
         Ok(self.world.memory.set_parameter(at, region, key, value)?)
     }
 
@@ -547,7 +547,7 @@ impl Machine {
             now,
         );
         // Time only moves forward, so the controller accepts it.
-        let _ = self.world.memory.reset_stats(nagori_memtime::Ps(now.0));
+        let _ = self.world.memory.reset_stats(now);
         self.world.control.baselines = self.started.views();
         self.restart_region();
         // No view of a hart is older than the start of its statistics.

@@ -279,7 +279,7 @@ impl Machine {
         }
         let params = self.config.controller_params();
         self.change_memory(|p| *p = params)?;
-        let at = nagori_memtime::Ps(now.0);
+        let at = now;
         self.world.memory.restore_parameters(at, &self.config)?;
         for h in &mut self.harts {
             h.forget_predictions();
@@ -315,7 +315,7 @@ impl Surroundings {
     pub(super) fn look_at_writes(&mut self, now: Ps) -> Result<(), MachineError> {
         if let Some(b) = &mut self.behind {
             if !b.writes.is_empty() {
-                let done = b.keep(&self.memory.unfinished_writes(nagori_memtime::Ps(now.0))?);
+                let done = b.keep(&self.memory.unfinished_writes(now)?);
                 self.note_durable(&done);
                 if let Some(reached) = &mut self.reached {
                     reached.extend(done);

@@ -323,7 +323,7 @@ impl HartView {
 
     /// Whether nothing in this view is later than in another one.
     fn up_to(&self, later: &HartView) -> bool {
-        let counters = self.stats.all().into_iter().zip(later.stats.all());
+        let counters = self.stats.values().into_iter().zip(later.stats.values());
         let times = [(self.cycle, later.cycle), (self.instret, later.instret)];
         counters.chain(times).all(|(a, b)| a <= b)
     }

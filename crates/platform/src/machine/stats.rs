@@ -346,8 +346,8 @@ pub(crate) fn report(
         first_level: first_level.collect(),
         caches: levels,
         stores: stores.collect(),
-        memory: memory.board.stats(nagori_memtime::Ps(now.0)),
-        memories: memory.reports(nagori_memtime::Ps(now.0)),
+        memory: memory.board.stats(now),
+        memories: memory.reports(now),
         epochs: epochs.map(|e| e.report(&from.epochs)),
     }
 }

@@ -11,6 +11,7 @@ use super::memory::Asker;
 use super::roster::{Place, Roster, NOBODY};
 use super::world::refused;
 use super::{sleeps, Machine, Stop, Turn};
+use crate::clock::Ps;
 use nagori_hart::{Hart, Privilege};
 use serde::{Deserialize, Serialize};
 
@@ -391,7 +392,7 @@ impl Machine {
     }
 
     /// Advances memory to its next answer, but only up to a time. Returns who is answered.
-    fn answer(&mut self, until: nagori_memtime::Ps) -> Option<Asker> {
+    fn answer(&mut self, until: Ps) -> Option<Asker> {
         let w = &mut *self.world;
         let a = w.memory.advance(until).unwrap_or_else(|e| refused(e))?;
         let cycle = w.cycle_at(w.answered(a.done, a.kind));
@@ -419,7 +420,7 @@ impl Machine {
 
     /// Ends all waits, before harts run without waiting for one another.
     pub(super) fn end_waits(&mut self) {
-        while self.answer(nagori_memtime::Ps::MAX_TIME).is_some() {
+        while self.answer(Ps::MAX_TIME).is_some() {
             self.resume_released();
         }
         for h in self.harts.iter_mut().filter(|h| h.is_blocked()) {

@@ -141,18 +141,18 @@ impl Surroundings {
 
     /// When a request that leaves a core at a given time arrives at its controller.
     #[inline(always)]
-    fn arrival(&self, at: Ps, kind: Kind) -> nagori_memtime::Ps {
+    fn arrival(&self, at: Ps, kind: Kind) -> Ps {
         let b = &self.board;
         let there = match kind {
             Kind::Read => b.read_request_ps,
             Kind::Write => b.write_request_ps,
         };
-        nagori_memtime::Ps(at.0 + there)
+        at + Ps(there)
     }
 
     /// When the core sees the answer that a controller gives at a given time.
     #[inline(always)]
-    pub(super) fn answered(&self, done: nagori_memtime::Ps, kind: Kind) -> Ps {
+    pub(super) fn answered(&self, done: Ps, kind: Kind) -> Ps {
         let b = &self.board;
         let back = match kind {
             Kind::Read => b.read_response_ps,
@@ -162,14 +162,14 @@ impl Surroundings {
     }
 
     /// The first time at which a request can arrive that leaves a core at `at` or later.
-    pub(super) fn first_arrival(&self, at: Ps) -> nagori_memtime::Ps {
+    pub(super) fn first_arrival(&self, at: Ps) -> Ps {
         let b = &self.board;
         let there = b.read_request_ps.min(b.write_request_ps);
-        nagori_memtime::Ps(at.0.saturating_add(there)).min(nagori_memtime::Ps::MAX_TIME)
+        at.saturating_add(Ps(there)).min(Ps::MAX_TIME)
     }
 
     /// The first time at which a core can see an answer that a controller gives at `t` or later.
-    pub(super) fn first_answer(&self, t: nagori_memtime::Ps) -> Ps {
+    pub(super) fn first_answer(&self, t: Ps) -> Ps {
         let b = &self.board;
         Ps(t.0 + b.read_response_ps.min(b.write_ack_ps))
     }

@@ -75,7 +75,7 @@ fn sleeper(settings: &[&str], engine: Engine, wake: Ps) -> Machine {
     m.set_engine(engine).expect("an engine of this host");
     load_words(&mut m, &program());
     let nvmm = m.config().memory.nvmm_base();
-    let tick = m.config().timebase().edge_from(nagori_memtime::Ps(wake.0));
+    let tick = m.config().timebase().edge_from(wake);
     let h = m.hart_mut(0).expect("a hart");
     let values = [(NVMM, nvmm), (COUNT, 1000), (TIMER, MTIMECMP), (WAKE, tick)];
     for (r, v) in values {
@@ -251,7 +251,7 @@ fn settings(of: &[&str; 3]) -> Vec<String> {
         ("trp", 1000),
         ("tras", 7000),
     ] {
-        let n = clock.edge_from(nagori_memtime::Ps::from_ns(ns));
+        let n = clock.edge_from(Ps::from_ns(ns));
         all.push(format!(
             "memory.controller.delays.{name}={} ps",
             clock.edge(n).0
@@ -320,7 +320,7 @@ fn clocks_of_fractions_do_not_drift() {
             assert!(near(after, before), "{clocks:?}: {before} {after}");
             let woken = m.now().0 - core.edge(after).0;
             let timebase = m.config().timebase();
-            let tick = timebase.edge(timebase.edge_from(nagori_memtime::Ps(MONTHS.0)));
+            let tick = timebase.edge(timebase.edge_from(MONTHS));
             let late = woken - tick.0;
             assert!(late < core.edge(60).0, "{clocks:?}: woken {late} ps late");
             let this = (h.cycle, costs(h), m.report());

@@ -1,90 +1,73 @@
 //! Counters of the buffers of stores.
 
 use super::Why;
+use nagori_counters::counters;
 use serde::{Deserialize, Serialize};
 
-macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Counters of a hart's store buffer, of its combined lines, and of its accesses under hints of Zihintntl.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-        #[serde(deny_unknown_fields)]
-        pub struct StoreStats {
-            $($(#[$doc])* pub $name: u64,)*
-        }
-
-        impl StoreStats {
-            /// Combines two sets of counters, counter by counter.
-            pub fn zip(&self, o: &StoreStats, f: impl Fn(u64, u64) -> u64) -> StoreStats {
-                StoreStats { $($name: f(self.$name, o.$name),)* }
-            }
-
-            /// All counters with their names.
-            pub fn all(&self) -> Vec<(&'static str, u64)> {
-                vec![$((stringify!($name), self.$name),)*]
-            }
-        }
-    };
-}
-
 counters! {
-    /// Stores that took an entry of the store buffer or joined one.
-    buffered,
-    /// Those of them that joined an entry.
-    coalesced,
-    /// Entries written to the cache.
-    drained,
-    /// Lines requested for entries: missing, or held without the right to store.
-    requested,
-    /// Loads that got their bytes from the store buffer.
-    forwarded,
-    /// Loads that had to wait until an entry was written, since it had some of their bytes only.
-    forward_waits,
-    /// Stores that found the store buffer full.
-    room_waits,
-    /// Core cycles that they have waited.
-    room_wait_cycles,
-    /// Waits of fences, atomics and the like for what was stored before.
-    drain_waits,
-    /// Core cycles that they have waited.
-    drain_wait_cycles,
-    /// Loads under a hint that has an effect.
-    nt_loads,
-    /// Those that missed the first-level data cache.
-    nt_load_misses,
-    /// Stores under a hint that combines them.
-    nt_stores,
-    /// Lines that some cache held when stores to them were to be combined.
-    nt_copies,
-    /// Line fill buffers taken to combine stores.
-    combined,
-    /// Combined lines written to memory, with all of their bytes.
-    evicted_full,
-    /// The same with some of their bytes.
-    evicted_partial,
-    /// Partial ones that memory has read before.
-    evicted_reads,
-    /// Combined lines that have left since all of their bytes were there.
-    left_full,
-    /// Because a line fill buffer was needed.
-    left_register,
-    /// Because a younger one left.
-    left_order,
-    /// For a fence or a device access.
-    left_fence,
-    /// For an atomic.
-    left_atomic,
-    /// For another hart, or for a fetch of instructions.
-    left_probe,
-    /// For a load of the line.
-    left_load,
-    /// For a store to the line without such a hint.
-    left_store,
-    /// For a flush of the line.
-    left_flush,
-    /// Stores to be combined that found all line fill buffers taken.
-    lfb_waits,
-    /// Core cycles that they have waited.
-    lfb_wait_cycles,
+    /// Counters of a hart's store buffer, of its combined lines, and of its accesses under hints of Zihintntl.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct StoreStats {
+        /// Stores that took an entry of the store buffer or joined one.
+        pub buffered: u64,
+        /// Those of them that joined an entry.
+        pub coalesced: u64,
+        /// Entries written to the cache.
+        pub drained: u64,
+        /// Lines requested for entries: missing, or held without the right to store.
+        pub requested: u64,
+        /// Loads that got their bytes from the store buffer.
+        pub forwarded: u64,
+        /// Loads that had to wait until an entry was written, since it had some of their bytes only.
+        pub forward_waits: u64,
+        /// Stores that found the store buffer full.
+        pub room_waits: u64,
+        /// Core cycles that they have waited.
+        pub room_wait_cycles: u64,
+        /// Waits of fences, atomics and the like for what was stored before.
+        pub drain_waits: u64,
+        /// Core cycles that they have waited.
+        pub drain_wait_cycles: u64,
+        /// Loads under a hint that has an effect.
+        pub nt_loads: u64,
+        /// Those that missed the first-level data cache.
+        pub nt_load_misses: u64,
+        /// Stores under a hint that combines them.
+        pub nt_stores: u64,
+        /// Lines that some cache held when stores to them were to be combined.
+        pub nt_copies: u64,
+        /// Line fill buffers taken to combine stores.
+        pub combined: u64,
+        /// Combined lines written to memory, with all of their bytes.
+        pub evicted_full: u64,
+        /// The same with some of their bytes.
+        pub evicted_partial: u64,
+        /// Partial ones that memory has read before.
+        pub evicted_reads: u64,
+        /// Combined lines that have left since all of their bytes were there.
+        pub left_full: u64,
+        /// Because a line fill buffer was needed.
+        pub left_register: u64,
+        /// Because a younger one left.
+        pub left_order: u64,
+        /// For a fence or a device access.
+        pub left_fence: u64,
+        /// For an atomic.
+        pub left_atomic: u64,
+        /// For another hart, or for a fetch of instructions.
+        pub left_probe: u64,
+        /// For a load of the line.
+        pub left_load: u64,
+        /// For a store to the line without such a hint.
+        pub left_store: u64,
+        /// For a flush of the line.
+        pub left_flush: u64,
+        /// Stores to be combined that found all line fill buffers taken.
+        pub lfb_waits: u64,
+        /// Core cycles that they have waited.
+        pub lfb_wait_cycles: u64,
+    }
 }
 
 impl StoreStats {
@@ -102,10 +85,5 @@ impl StoreStats {
             Why::Flush => &mut self.left_flush,
         };
         *n += 1;
-    }
-
-    /// Whether every counter is below a value.
-    pub(super) fn below(&self, limit: u64) -> bool {
-        self.all().iter().all(|(_, n)| *n < limit)
     }
 }

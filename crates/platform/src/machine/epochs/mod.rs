@@ -12,9 +12,10 @@ mod measure;
 pub(super) use measure::completed;
 
 use super::{Machine, Stop};
-use crate::clock::{Clock, Ps};
+use crate::clock::Clock;
 use crate::config::MachineConfig;
 use counters::{Counters, Events, Turns};
+use nagori_counters::counters;
 use nagori_epoch::{Amount, Ledger, Model, Params, Variant, Weight};
 use nagori_hart::lines::Coherence;
 use nagori_hart::Hart;
@@ -51,36 +52,26 @@ enum End {
     HandOver,
 }
 
-/// What has become of a hart's epochs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EpochCounts {
-    /// Epochs that were as long as epochs are.
-    pub by_time: u64,
-    /// Epochs that ended before others could see what the hart had done.
-    pub by_hand_over: u64,
-    /// Epochs in which counters contradicted each other: more misses of a hart than reads of all.
-    pub contradictions: u64,
-    /// Write-backs beyond one for each read, which the formulas cannot charge.
-    pub excess_writebacks: u64,
-    /// Core cycles by which the hart's time was moved on.
-    pub injected_cycles: u64,
-    /// Core cycles that the reading of counters has taken, which are taken off what is injected.
-    pub reading_cycles: u64,
+counters! {
+    /// What has become of a hart's epochs.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct EpochCounts {
+        /// Epochs that were as long as epochs are.
+        pub by_time: u64,
+        /// Epochs that ended before others could see what the hart had done.
+        pub by_hand_over: u64,
+        /// Epochs in which counters contradicted each other: more misses of a hart than reads of all.
+        pub contradictions: u64,
+        /// Write-backs beyond one for each read, which the formulas cannot charge.
+        pub excess_writebacks: u64,
+        /// Core cycles by which the hart's time was moved on.
+        pub injected_cycles: u64,
+        /// Core cycles that the reading of counters has taken, which are taken off what is injected.
+        pub reading_cycles: u64,
+    }
 }
 
 impl EpochCounts {
-    /// Combines two sets of counts, count by count.
-    fn zip(&self, o: &EpochCounts, f: impl Fn(u64, u64) -> u64) -> EpochCounts {
-        EpochCounts {
-            by_time: f(self.by_time, o.by_time),
-            by_hand_over: f(self.by_hand_over, o.by_hand_over),
-            contradictions: f(self.contradictions, o.contradictions),
-            excess_writebacks: f(self.excess_writebacks, o.excess_writebacks),
-            injected_cycles: f(self.injected_cycles, o.injected_cycles),
-            reading_cycles: f(self.reading_cycles, o.reading_cycles),
-        }
-    }
-
     /// Whether no count is greater than in a later set.
     fn up_to(&self, later: &EpochCounts) -> bool {
         self.zip(later, u64::min) == *self
@@ -194,7 +185,7 @@ impl Epochs {
             nt_store: None,
         })?;
         let own = c.regions().into_iter().find(|r| r.name == "nvmm");
-        let cycles = |t: crate::config::Time| clock.tick_from(Ps(t.0 .0));
+        let cycles = |t: crate::config::Time| clock.tick_from(t.0);
         Ok(Some(Epochs {
             model,
             of: own.map_or(e.of.name().into(), |r| r.config.model.clone()),
@@ -244,8 +235,7 @@ impl Epochs {
                 let counts = self.events.counts(&counted);
                 // Counts of an epoch are within range, and so are their delays.
                 let delay = self.model.delay(&counts).unwrap_or_default();
-                e.ledger
-                    .add(&delay, to_memtime(self.clock.time_of(self.reading)));
+                e.ledger.add(&delay, self.clock.time_of(self.reading));
                 let n = &mut e.counts;
                 match why {
                     End::Time => n.by_time += 1,
@@ -254,7 +244,7 @@ impl Epochs {
                 n.contradictions += u64::from(delay.contradiction);
                 n.excess_writebacks += delay.excess_writebacks;
                 n.reading_cycles += self.reading;
-                let due = self.clock.ticks_at(Ps(e.ledger.balance().whole().0));
+                let due = self.clock.ticks_at(e.ledger.balance().whole());
                 let more = due.saturating_sub(n.injected_cycles);
                 n.injected_cycles += more;
                 self.reading + more
@@ -322,10 +312,6 @@ impl Epochs {
         }
         all
     }
-}
-
-fn to_memtime(t: Ps) -> nagori_memtime::Ps {
-    nagori_memtime::Ps(t.0)
 }
 
 /// Whether sums at the start of statistics can be those of saved epochs.
