@@ -36,7 +36,9 @@ def image():
         sys.exit(__doc__.strip())
     manifest = json.loads(pathlib.Path(sys.argv[1]).read_text())["manifest"]
     parts = [f"{p['name'].split('-')[0]} {p['version']}" for p in manifest["packages"][:3]]
-    return "image: " + ", ".join(re.sub(r"[()]", "", part) for part in parts + [manifest["compiler"]])
+    first, *rest = [re.sub(r"[()]", "", part) for part in parts + [manifest["compiler"]]]
+    # A line of a document has at most 120 columns.
+    return f"image: {first},\n" + ", ".join(rest)
 
 
 def short(op, case):

@@ -3,9 +3,8 @@
 //! executed again, is not reported.
 //!
 //! Harts run one after the other, so there is one order for all of them: a load reads the value of
-//! the last store in the stream to its address, whichever hart that was. (Stores by devices and
-//! reads of page tables by the MMU are not in the stream.) Cycles of different harts may be out of
-//! order.
+//! the last store in the stream to its address, whichever hart that was. (Reads of page tables by the MMU
+//! are not in the stream.) Cycles of different harts may be out of order.
 
 use crate::hart::Hart;
 use crate::preop::{PreOp, ILLEGAL_LEN};

@@ -226,10 +226,6 @@ pub trait MemPort {
     /// to get newer data. `_name` is the number under which that content may be written to memory
     /// ([`LineRequest::older`]). Only called after [`Coherence::track_versions`].
     fn line_aged(&mut self, _line: u64, _name: u64) {}
-    /// Lines of NVMM that were written back so far.
-    fn nvmm_lines_written(&self) -> u64 {
-        0
-    }
 }
 
 /// A trap or interrupt as it is taken.

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! The time in picoseconds at which the request reached its controller, the hart, the program
-//! counter, the reason (`load`, `store`, `fetch`, `page-walk`, `evict`, `flush`, `probe`), the
+//! counter, the reason (`load`, `store`, `fetch`, `page-walk`, `evict`, `flush`, `probe`,
+//! `prefetch`, `combine`, `device`), the
 //! direction (`r`, `w`), the offset in the region's memory, the region (`board` for memory behind
 //! the board's controller), and the latency in picoseconds until the first beat or the response
 //! (`-` if the run ended before). Lines are in the order of time.

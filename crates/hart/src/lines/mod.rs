@@ -1,7 +1,6 @@
 //! Everything that happens to a cache line: fills, upgrades, evictions, flushes, probes, who waits
 //! for them, and in which order they reach the bus.
 //!
-//! [`Hart::read_line`] and [`Hart::write_line`] are the only ways from the caches to memory.
 //! Actions that other harts can observe happen only while no other hart is behind
 //! ([`Hart::bus_free`]); if one is, the answer is [`NotNow`], and the instruction is executed again
 //! later. The same happens if memory does not answer at once: the hart is blocked, and executes the

@@ -652,6 +652,7 @@ impl Machine {
                 Some(skew)
                     if !self.world.timed
                         && !self.is_observed()
+                        && !self.world.observers.watches_accesses()
                         && self.point.is_none()
                         && self.horizon == u64::MAX =>
                 {

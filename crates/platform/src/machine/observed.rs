@@ -68,6 +68,11 @@ impl Observers {
         self.events.is_some() || timed && self.accesses.is_some()
     }
 
+    /// Whether accesses are watched anywhere.
+    pub fn watches_accesses(&self) -> bool {
+        self.accesses.is_some()
+    }
+
     /// Whether some accesses are watched in a range of addresses.
     #[inline(always)]
     pub fn watches(&self, paddr: u64, bytes: u64) -> bool {

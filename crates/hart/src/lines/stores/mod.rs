@@ -9,7 +9,7 @@
 //! The sets of lines with buffered stores are guarded ([`super::first`]), so no filter answers accesses to them. A
 //! combined line is in no cache: it leaves its buffer before any cache gets the line.
 //!
-//! Not with harts in threads of the host and in functional mode: stores are done at once there.
+//! Not in functional mode: stores are done at once there.
 
 mod bytes;
 mod combine;
