@@ -4,6 +4,7 @@
 //! They take effect between turns only. A turn that is not over continues first, up to the next
 //! action that others can observe, so the pieces in which the host runs a turn make no difference.
 
+use super::observed::Observed;
 use super::roster::Roster;
 use super::{sleeps, Machine};
 use nagori_hart::lines::carry_out;
@@ -37,7 +38,10 @@ impl Machine {
                 w.observers.happened(&Event::WriteBack(&request));
                 w.post_line(&request);
             }
-            carry_out(w);
+            match w.observers.wants_instructions(true) {
+                true => carry_out(&mut Observed::of(w)),
+                false => carry_out(w),
+            };
             while let Some((hart, cycle)) = w.coherence.take_woken() {
                 self.harts[hart].arrive(w, cycle);
                 roster.look_at(hart, &self.harts[hart]);

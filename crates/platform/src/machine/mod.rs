@@ -744,7 +744,12 @@ impl Machine {
             let h = &mut self.harts[i];
             let mut bus_limit = bus_limit;
             if h.fills() && !resumed {
-                if !h.go_on_filling(&mut *self.world, bus_limit) {
+                let world = &mut *self.world;
+                let filled = match observed {
+                    true => h.go_on_filling(&mut Observed::of(world), bus_limit),
+                    false => h.go_on_filling(world, bus_limit),
+                };
+                if !filled {
                     *spent += 1;
                     roster.look_at(i, h);
                     if h.is_blocked() {

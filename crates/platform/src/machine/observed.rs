@@ -114,6 +114,13 @@ pub(super) struct Observed<'a> {
     pub debug: Option<&'a mut Debug>,
 }
 
+impl<'a> Observed<'a> {
+    /// Without a debugger.
+    pub fn of(inner: &'a mut Surroundings) -> Self {
+        Observed { inner, debug: None }
+    }
+}
+
 impl world::Bus for Observed<'_> {
     #[inline(always)]
     fn ram(&self) -> &GuestRam {
