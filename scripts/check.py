@@ -7,6 +7,7 @@
 4. Links between our documents lead somewhere.
 5. All places that say which Rust is needed say the same.
 6. The modules of the command line do not depend on each other in a circle.
+7. No line is too long to be read in a window beside another one.
 """
 
 import json
@@ -17,13 +18,19 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MAX_LINES = 850
+MAX_COLUMNS = 120
 LONG_KINDS = {".rs", ".c", ".h", ".S", ".py", ".sh", ".cpp", ".sv", ".svh"}
 # Split up, so that this file does not contain them.
 FORBIDDEN = ["/work" + "/", "crates" + ".io", "index." + "crates", "pypi" + ".org",
              "npmjs" + ".com", "proxy." + "golang", "deb.debian" + ".org", "/root" + "/."]
 # Machine-written, or read by machines only.
 UNREAD = {"Cargo.lock"}
-
+# Kinds of files whose lines end at MAX_COLUMNS. .rs, .c and .h have hundreds of longer ones, and are to follow.
+NARROW_KINDS = {".md", ".py", ".sh"}
+# Documents that code writes; its strings decide where their lines end.
+WRITTEN = {"docs/events.md", "docs/registers.md"}
+# Files of these kinds that still have longer lines. None is to be added.
+STILL_WIDE = {"rtl/synth/report.py", "validation/rocket/validate.py"}
 problems = []
 
 
@@ -101,6 +108,62 @@ def check_rust():
                             f"and Cargo.toml says {oldest}")
 
 
+MARKER = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?=\S)")
+# A line with nothing but a link or a word (which may be an address), where no line could end.
+UNBREAKABLE = re.compile(r"\s*(?:(?:[-*+]|\d+[.)])\s+)?(?:!?\[[^]]*\]\([^)]*\)\S*|\S+)")
+
+
+def prose(text):
+    """The numbered lines of Markdown that could be broken: no tables, code, comments and lone links."""
+    inside = None  # What ends the code or the comment that the line is in.
+    column = 0  # Where the text of a list's item begins.
+    blank, code = True, False
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.strip()
+        if inside:
+            inside = None if inside in words else inside
+            continue
+        if not words:
+            blank = True
+            continue
+        indent = len(line) - len(line.lstrip())
+        if blank and indent < column:
+            column = 0
+        code = indent >= column + 4 and (blank or code)
+        blank = False
+        if code:
+            continue
+        if fence := re.match("```|~~~", words):
+            inside = fence[0]
+        elif words.startswith("<!--"):
+            inside = None if "-->" in words else "-->"
+        elif not words.startswith("|"):
+            if marker := MARKER.match(line):
+                column = marker.end()
+            if not UNBREAKABLE.fullmatch(line):
+                yield number, line
+
+
+def wide_lines(name, text):
+    """Numbers and lengths of lines that are too long, in files of kinds where that counts."""
+    kind = pathlib.PurePath(name).suffix
+    if kind not in NARROW_KINDS or name in WRITTEN:
+        return []
+    lines = prose(text) if kind == ".md" else enumerate(text.splitlines(), 1)
+    return [(number, len(line)) for number, line in lines if len(line) > MAX_COLUMNS]
+
+
+def check_width():
+    for name in run("git", "ls-files").splitlines():
+        path = ROOT / name
+        wide = wide_lines(name, path.read_text()) if path.suffix in NARROW_KINDS and path.is_file() else []
+        if name not in STILL_WIDE:
+            for number, columns in wide:
+                problems.append(f"{name}:{number}: {columns} columns (at most {MAX_COLUMNS})")
+        elif not wide:
+            problems.append(f"{name}: all lines are short now; take it off STILL_WIDE in scripts/check.py")
+
+
 def check_circles(src):
     """Modules directly below `src`, by the `crate::` paths in them; tests may look at anything."""
     uses = {}
@@ -126,10 +189,16 @@ def check_circles(src):
         visit(module, [])
 
 
-check_dependencies()
-check_circles(ROOT / "crates/cli/src")
-check_files()
-check_rust()
-for p in problems:
-    print(f"check: {p}", file=sys.stderr)
-sys.exit(1 if problems else 0)
+def main():
+    check_dependencies()
+    check_circles(ROOT / "crates/cli/src")
+    check_files()
+    check_width()
+    check_rust()
+    for p in problems:
+        print(f"check: {p}", file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

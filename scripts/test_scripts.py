@@ -134,7 +134,8 @@ class Validate(unittest.TestCase):
         def number(value, size):
             return value.to_bytes(size, "little")
         header = b"\x7fELF" + bytes(28) + number(64, 8) + bytes(14) + number(56, 2) + number(1, 2) + bytes(6)
-        segment = number(1, 4) + number(4, 4) + b"".join(number(n, 8) for n in (120, address, address, len(text), len(text), 8))
+        places = (120, address, address, len(text), len(text), 8)
+        segment = number(1, 4) + number(4, 4) + b"".join(number(n, 8) for n in places)
         path = pathlib.Path(directory, "p.elf")
         path.write_bytes(header + segment + text)
         return path
@@ -177,9 +178,10 @@ class Validate(unittest.TestCase):
             path = pathlib.Path(d, "accepted.csv")
             path.write_text("# why\nprogram,region,error,mechanism\np,a,9.0,queue\nother,x,7.0,replay\np,gone,8.0,m\n")
             accepted = self.v.read_accepted(path)
-            self.v.write_accepted(path, [self.row(8.0), self.row(6.0, region="new"), self.row(1.0, region="gone")], accepted)
-            self.assertEqual(path.read_text(), "# why\nprogram,region,error,mechanism\nother,x,7.0,replay\np,a,8.0,queue\n"
-                                               "p,new,6.0,\n")
+            rows = [self.row(8.0), self.row(6.0, region="new"), self.row(1.0, region="gone")]
+            self.v.write_accepted(path, rows, accepted)
+            self.assertEqual(path.read_text(), "# why\nprogram,region,error,mechanism\n"
+                                               "other,x,7.0,replay\np,a,8.0,queue\np,new,6.0,\n")
             with self.assertRaisesRegex(self.v.Failure, "p, new: an accepted error needs a mechanism"):
                 self.v.read_accepted(path)
 
@@ -199,8 +201,8 @@ class Validate(unittest.TestCase):
         rtl = [f"{at} {0x80000000 + 4 * i:#x} {word:08x}" for i, (at, word) in
                enumerate([(5, begin), (6, 0x13), (7, end), (10, begin), (11, 0x13), (12, 0x13), (13, end)])]
         model = [f"exec {at:>10} h0 {0x80000000 + 4 * i:#018x} <f+{4 * i:#x}> M {word:>8} op{i}" for i, (at, word) in
-                 enumerate([(0, "4e5fa013"), (1, "00000013"), (2, "4e502013"), (3, "4e5fa013"), (4, "00000013"), (9, "0001"),
-                            (10, "4e502013")])]
+                 enumerate([(0, "4e5fa013"), (1, "00000013"), (2, "4e502013"), (3, "4e5fa013"), (4, "00000013"),
+                            (9, "0001"), (10, "4e502013")])]
         rtl = self.v.steps(rtl, self.v.RTL_STEP, ["a", "b"], ["b"])
         model = self.v.steps(model, self.v.MODEL_STEP, ["a", "b"], ["b"])
         self.assertEqual([len(s["b"]) for s in (rtl, model)], [3, 3])
@@ -223,8 +225,9 @@ class Validate(unittest.TestCase):
         for p in programs:
             self.assertIn(p["kind"], self.v.BARS)
             self.assertTrue((here / p.get("machine", "rocket.toml")).exists(), p["name"])
+            places = (here / "programs", self.v.SPEED, self.v.LOOPS)
             for source in p["sources"]:
-                self.assertTrue(any((d / source).exists() for d in (here / "programs", self.v.SPEED, self.v.LOOPS)), source)
+                self.assertTrue(any((d / source).exists() for d in places), source)
         self.v.read_accepted(here / "accepted.csv")
         self.assertEqual(len({p["name"] for p in programs}), len(programs))
 
@@ -242,11 +245,49 @@ class Off2fTables(unittest.TestCase):
         with tempfile.TemporaryDirectory() as d:
             path = pathlib.Path(d, "rows.json")
             path.write_text(json.dumps(rows))
-            out = subprocess.run([sys.executable, SCRIPTS / "off2f_tables.py", path], text=True, capture_output=True, check=True)
+            out = subprocess.run([sys.executable, SCRIPTS / "off2f_tables.py", path],
+                                 text=True, capture_output=True, check=True)
         lines = out.stdout.splitlines()
         self.assertIn("| 32 KiB, 1 x | 40.0 | - | 30.0 |", lines)
         self.assertIn("| 32 KiB, 8 x | 80.0 (99.0) | - | 90.0 |", lines)
         self.assertIn("| nops-32, cold | board | fine | 4.2 |", lines)
+
+
+class Widths(unittest.TestCase):
+    """check.py: lines that are too long."""
+    check = load("check.py")
+    long = "word " * 24 + "word"
+
+    def wide(self, text, name="docs/x.md"):
+        return [number for number, _ in self.check.wide_lines(name, text)]
+
+    def test_lines_of_paragraphs_items_and_quotes_are_counted(self):
+        self.assertEqual(self.wide(f"{self.long[:120]}\n{self.long}\n"), [2])
+        self.assertEqual(self.check.wide_lines("docs/x.md", self.long), [(1, 124)])
+        items = f"- {self.long}\n\n  {self.long}\n1. a\n\n   {self.long}\n> {self.long}\n"
+        self.assertEqual(self.wide(items), [1, 3, 6, 7])
+        # Four blanks are no code within a paragraph, nor in an item that they belong to.
+        self.assertEqual(self.wide(f"a\n    {self.long}\n"), [2])
+        self.assertEqual(self.wide(f"- a\n\n    {self.long}\n"), [3])
+
+    def test_tables_code_comments_and_lone_links_may_be_long(self):
+        self.assertEqual(self.wide(f"| {self.long} |\n|---|\n"), [])
+        self.assertEqual(self.wide(f"```text\n{self.long}\n```\n{self.long}\n"), [4])
+        self.assertEqual(self.wide(f"a\n\n    {self.long}\n    {self.long}\n\n    {self.long}\n\n{self.long}\n"), [8])
+        self.assertEqual(self.wide(f"- a\n\n      {self.long}\n\n  {self.long}\n"), [5])
+        self.assertEqual(self.wide(f"- a\n\nb\n\n    {self.long}\n"), [])
+        self.assertEqual(self.wide(f"<!-- {self.long}\n{self.long} -->\n{self.long}\n"), [3])
+        self.assertEqual(self.wide("https://a.example/" + "x" * 120 + "\n- [a link](" + "x" * 120 + ").\n"), [])
+
+    def test_kinds_and_written_documents(self):
+        self.assertEqual(self.wide(self.long, "scripts/x.py"), [1])
+        self.assertEqual(self.wide("| " + self.long, "scripts/x.sh"), [1])
+        self.assertEqual(self.wide(self.long, "machines/x.toml"), [])
+        self.assertEqual(self.wide(self.long, "docs/events.md"), [])
+
+    def test_a_file_leaves_the_list_when_it_can(self):
+        for name in self.check.STILL_WIDE:
+            self.assertTrue(self.wide((SCRIPTS.parent / name).read_text(), name), name)
 
 
 if __name__ == "__main__":
