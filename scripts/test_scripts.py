@@ -290,5 +290,55 @@ class Widths(unittest.TestCase):
             self.assertTrue(self.wide((SCRIPTS.parent / name).read_text(), name), name)
 
 
+class Circles(unittest.TestCase):
+    """check.py: modules that depend on each other."""
+    check = load("check.py")
+
+    def uses(self, **files):
+        with tempfile.TemporaryDirectory() as d:
+            for name, text in files.items():
+                path = pathlib.Path(d, name.replace("__", "/") + ".rs")
+                path.parent.mkdir(exist_ok=True)
+                path.write_text(text)
+            uses = self.check.modules_of(pathlib.Path(d))
+            return {m: "".join(sorted(used)) for m, used in uses.items() if m != "lib"}
+
+    def test_paths_to_other_modules_are_found(self):
+        self.assertEqual(self.uses(a="use crate::b::X;", b="", c="fn f() { super::a::g(crate::b::h()) }"),
+                         {"a": "b", "b": "", "c": "ab"})
+        self.assertEqual(self.uses(a="use crate::{b::{x, c::y}, d};", b="", c="", d=""),
+                         {"a": "bd", "b": "", "c": "", "d": ""})
+        # From deeper in a module its own parts are not those of the crate.
+        self.assertEqual(self.uses(a__mod="use super::c;", a__b="use super::d; use super::super::b;", b="", c="", d=""),
+                         {"a": "bc", "b": "", "c": "", "d": ""})
+
+    def test_what_the_root_exports_is_its_modules(self):
+        self.assertEqual(self.uses(lib="pub use b::{Y, Z as W}; mod a;", a="use crate::W;", b="use crate::N;"),
+                         {"a": "b", "b": ""})
+
+    def test_tests_comments_and_strings_do_not_count(self):
+        self.assertEqual(self.uses(
+            a='/// [`crate::b`]\n/* crate::b */ const A: &str = "{ crate::b";\n'
+              '#[cfg(test)]\nmod tests { use crate::b; }',
+            b="#[cfg(test)]\nuse crate::{a, c};\n#[cfg(test)]\nmod made;\nuse crate::c;",
+            b__made="use crate::a;", c="#[cfg(test)] fn f() -> [u8; 2] { crate::a::g() }", c_tests="use crate::a;"),
+            {"a": "", "b": "c", "c": ""})
+
+    def test_circles_are_whole(self):
+        uses = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": {"d"}, "f": {"a"}}
+        self.assertEqual(self.check.circles(uses), [["a", "b", "c"], ["d", "e"]])
+        self.assertEqual(self.check.circles({"a": {"b"}, "b": set()}), [])
+
+    def test_the_list_of_crates_is_kept(self):
+        pair, chain = {"a": {"b"}, "b": {"a"}}, {"a": {"b"}, "b": set()}
+        problem = self.check.circle_problem
+        self.assertIsNone(problem("x", chain, {}))
+        self.assertIsNone(problem("x", pair, {"x": 2}))
+        self.assertIsNone(problem("x", pair, {"x": 3}))
+        self.assertEqual(problem("x", pair, {}), "crates/x: 2 modules in a circle (at most 0): a, b")
+        self.assertIn("a, b, c", problem("x", {"a": {"b"}, "b": {"c"}, "c": {"a"}}, {"x": 2}))
+        self.assertIn("take it off STILL_CIRCULAR", problem("x", chain, {"x": 2}))
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=0)
