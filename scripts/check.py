@@ -8,6 +8,7 @@
 5. All places that say which Rust is needed say the same.
 6. The modules of a crate do not depend on each other in a circle.
 7. No line is too long to be read in a window beside another one.
+8. ARCHITECTURE.md stays short enough to be read in one sitting.
 """
 
 import json
@@ -19,6 +20,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MAX_LINES = 850
 MAX_COLUMNS = 120
+# Words as `wc -w` counts them, so the bars of tables are some.
+MAX_WORDS = 2500
 LONG_KINDS = {".rs", ".c", ".h", ".S", ".py", ".sh", ".cpp", ".sv", ".svh"}
 # Split up, so that this file does not contain them.
 FORBIDDEN = ["/work" + "/", "crates" + ".io", "index." + "crates", "pypi" + ".org",
@@ -273,11 +276,24 @@ def check_circles():
                     for name in sorted(STILL_CIRCULAR.keys() - crates.keys()))
 
 
+def word_problem(text):
+    words = len(text.split())
+    if words > MAX_WORDS:
+        return (f"ARCHITECTURE.md: {words} words (at most {MAX_WORDS}); it is a map, and details belong into "
+                "docs/internals")
+    return None
+
+
+def check_words():
+    problems.extend(filter(None, [word_problem((ROOT / "ARCHITECTURE.md").read_text())]))
+
+
 def main():
     check_dependencies()
     check_circles()
     check_files()
     check_width()
+    check_words()
     check_rust()
     for p in problems:
         print(f"check: {p}", file=sys.stderr)

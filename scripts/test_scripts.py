@@ -290,6 +290,15 @@ class Widths(unittest.TestCase):
             self.assertTrue(self.wide((SCRIPTS.parent / name).read_text(), name), name)
 
 
+class Words(unittest.TestCase):
+    """check.py: the length of the map."""
+
+    def test_the_map_has_its_length(self):
+        check = load("check.py")
+        self.assertIsNone(check.word_problem("word " * check.MAX_WORDS))
+        self.assertIn(f"{check.MAX_WORDS + 1} words", check.word_problem("| " + "word " * check.MAX_WORDS))
+
+
 class Circles(unittest.TestCase):
     """check.py: modules that depend on each other."""
     check = load("check.py")
