@@ -80,7 +80,8 @@ def compile_speed(program, into, work):
         shutil.copy(ROOT / "LICENSE", copy / "text.txt")
     place = [f"-Wl,--defsym=DATA={program['data']}"] if "data" in program else []
     more = ["text.S"] if program["source"] == "compress" else []
-    run(f"{CROSS}gcc", *place, *speed_flags(), f"-DSCALE={program.get('scale', 1)}", f"-DHARTS={program.get('harts', 1)}",
+    sizes = [f"-DSCALE={program['scale']}", f"-DHARTS={program.get('harts', 1)}"]
+    run(f"{CROSS}gcc", *place, *speed_flags(), *sizes,
         "start.S", "start.c", f"{program['source']}.c", *more, "-o", into, cwd=copy)
 
 
