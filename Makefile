@@ -32,7 +32,7 @@ demo: build ## Boot Debian, measure NVMM under every method, print tables, draw 
 
 # One after the other, in this order, whatever -j says.
 .NOTPARALLEL:
-test: test-rust test-bare validate-quick rtl-quick lint ## Everything that CI checks
+test: test-rust test-bare same-quick cost validate-quick rtl-quick lint ## Everything that CI checks
 	@echo 'make test: all passed'
 
 # No test may be skipped for want of a tool. The seed is fixed, so that a tree passes or fails
@@ -69,6 +69,28 @@ test-bare: setup ## Bare-metal checks, under QEMU and under Nagori
 	@$(MAKE) -C guest/bare check-nagori LIMIT=300 NAGORI='$(CHECKED) bare --engine interpreter'
 	@echo '== Bare-metal checks on Nagori, interpreted, functional =='
 	@$(MAKE) -C guest/bare check-nagori LIMIT=300 NAGORI='$(CHECKED) bare --engine interpreter --functional'
+
+# Statistics that a change must not change, to the cycle, on every machine and under every method: validation/same.
+same: build ## Statistics of a set of programs and traces beside their record, to the cycle
+	@scripts/same $(NAGORI) $(ARGS)
+
+same-quick: setup
+	cargo build -p nagori-cli
+	@echo '== The same statistics =='
+	@scripts/same $(CHECKED) --quick
+
+# Instructions do not depend on what else the host does, so that a rise of a few percent fails.
+cost: setup ## Instructions of the host for short workloads beside their record
+	cargo build -p nagori-cli
+	@echo '== What short workloads cost =='
+	@scripts/cost $(CHECKED) $(ARGS)
+
+cost-release: build ## The same of the release build, with its size
+	@scripts/cost --release $(NAGORI) $(ARGS)
+
+# Minutes, and as long again for the first build of BASE; ARGS=--help for more.
+speed-guard: setup ## Processor time beside that of a commit, in turn: make speed-guard BASE=main
+	@scripts/speed-guard $(BASE) $(ARGS)
 
 # Rocket's RTL, as a package of Python has it, and the model run the same programs; docs/validation.md.
 VALIDATE = python3 validation/rocket/validate.py --nagori $(CHECKED) --library $(TARGET)/debug/libnagori_rtlbus.a
@@ -169,4 +191,4 @@ clean: ## Remove what was built
 	$(MAKE) -C guest/bare clean
 	cargo clean
 
-.PHONY: help setup build install install-lib demo test test-rust search search-builds rtl-quick rtl-check rtl-rocket rtl-formal rtl-synth validate validate-quick validate-four validate-docs validate-services test-bare lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke crash-corpus clean bench-native bench-iomap
+.PHONY: help setup build install install-lib demo test test-rust search search-builds rtl-quick rtl-check rtl-rocket rtl-formal rtl-synth validate validate-quick validate-four validate-docs validate-services test-bare same same-quick cost cost-release speed-guard lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke crash-corpus clean bench-native bench-iomap

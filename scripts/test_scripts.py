@@ -349,5 +349,272 @@ class Circles(unittest.TestCase):
         self.assertIn("take it off STILL_CIRCULAR", problem("x", chain, {"x": 2}))
 
 
+class Programs(unittest.TestCase):
+    """programs.py, and the archive in the repository."""
+    p = load("programs.py")
+
+    def test_the_archive_has_the_same_bytes_for_the_same_files(self):
+        files = {"b.elf": b"2" * 1000, "a.elf": b"1", "compiler.txt": b"gcc\n"}
+        packed = self.p.packed(files)
+        self.assertEqual(packed, self.p.packed(dict(reversed(files.items()))))
+        with tempfile.TemporaryDirectory() as d:
+            path = pathlib.Path(d, "x.tar.xz")
+            path.write_bytes(packed)
+            self.assertEqual(self.p.unpacked(path), files)
+            self.assertEqual(sorted(self.p.write_to(d, files)), ["a", "b"])
+            path.write_bytes(packed[:-20])
+            with self.assertRaisesRegex(self.p.Trouble, "cannot read the compiled programs"):
+                self.p.unpacked(path)
+        self.assertNotEqual(self.p.digest(files), self.p.digest({**files, "a.elf": b"2"}))
+        self.assertNotEqual(self.p.digest({"a": b"b"}), self.p.digest({"b": b"b"}))
+
+    def test_the_archive_has_what_the_list_says(self):
+        listed = self.p.expanded(self.p.tomllib.loads(self.p.LIST.read_text()))
+        files = self.p.unpacked()
+        self.assertEqual(sorted(files), sorted([f"{n}.elf" for n in listed] + [self.p.COMPILER]))
+        self.assertLess(self.p.ARCHIVE.stat().st_size, 1 << 20)
+        checks = {f.stem for f in (SCRIPTS.parent / "guest/bare").glob("*.c")} - {"bare"}
+        self.assertEqual(checks - set(listed), set(), "a self-check is not in the list")
+        self.assertIn("-march=rv64gc", self.p.speed_flags())
+
+
+class Same(unittest.TestCase):
+    """same: what is compared, and how."""
+    s = load("same")
+
+    def statistics(self, **more):
+        memory = {"total": {"counters": {"reads": 5, "writes": 2}}}
+        return {"instructions": 100, "cycles": 250, "harts": [{"l1d": 3}], "memory": memory, "marks": [],
+                "host": {"ns": 1}, **more}
+
+    def result(self, **more):
+        return {"console": "ok\n", "exit_code": 0, "statistics": self.s.normal(self.statistics(**more))}
+
+    def test_nothing_of_the_host_counts(self):
+        got = self.s.normal({"a": [{"host": 1, "b": 2}], "cpu_seconds": 3, "requests_per_cpu_second": 4, "x": None})
+        self.assertEqual(got, {"a": [{"b": 2}], "x": None})
+        self.assertEqual(self.s.record_of(self.result()), self.s.record_of(self.result(host={"ns": 99})))
+
+    def test_a_difference_says_what_differs(self):
+        old = self.s.record_of(self.result())
+        self.assertEqual({k: old[k] for k in ("instructions", "cycles", "reads", "writes")},
+                         {"instructions": 100, "cycles": 250, "reads": 5, "writes": 2})
+        self.assertEqual(self.s.differences(old, self.s.record_of(self.result())), [])
+        got = self.s.record_of(self.result(cycles=1251, harts=[{"l1d": 4}], caches=[{"hits": 1}], memory=None))
+        self.assertEqual(self.s.differences(old, got), [
+            "cycles 1,251, was 250", "reads None, was 5", "writes None, was 2", "differ: harts", "gone: memory", "new: caches"])
+        got = self.s.record_of({**self.result(), "console": "FAIL\n"})
+        self.assertEqual(self.s.differences(old, got), ["differ: console"])
+        got = self.s.record_of(self.result(elapsed_ps=7))
+        self.assertEqual(self.s.differences(old, got), ["some figure of the statistics that is in no part"])
+
+    def test_a_trace_of_the_bus_counts_where_there_is_one(self):
+        old = self.s.record_of({**self.result(), "bus": "00"})
+        self.assertEqual(self.s.differences(old, self.s.record_of(self.result())), [])
+        got = self.s.record_of({**self.result(), "bus": "01"})
+        self.assertEqual(self.s.differences(old, got), ["the trace of the bus"])
+
+    def test_two_results_are_compared_by_their_paths(self):
+        old, new = self.result(), self.result(cycles=7, harts=[{"l1d": 4, "more": 1}])
+        self.assertEqual(self.s.shown(old, new), ["statistics.cycles: 250 and 7", "statistics.harts[0].l1d: 3 and 4",
+                                                  "statistics.harts[0].more: null and 1"])
+        many = self.s.shown(list(range(20)), list(range(1, 21)))
+        self.assertEqual((len(many), many[-1]), (self.s.SHOWN + 1, f"and {20 - self.s.SHOWN} more"))
+
+    def test_a_table_is_all_combinations(self):
+        table = {"settings": {"big": ["l1d.size=65536"]}, "bare": [
+            {"programs": ["a", "b"], "methods": ["dram", "fine"], "harts": [2], "with": ["", "big"],
+             "ways": ["default", "snapshot"]},
+            {"programs": ["a"], "harts": [2], "quick": True},
+            {"programs": ["a"], "timed": False, "instructions": 9}],
+            "mem": [{"memories": ["ddr4"], "traces": ["mixed,count=9"], "modes": ["paced"], "set": [["x=1"]]}]}
+        rows = self.s.rows_of(table)
+        self.assertEqual(len(rows), 10)
+        row = rows["b on vc707, fine, 2 harts, big"]
+        self.assertEqual(row["ways"], ["default", "snapshot"])
+        self.assertEqual(row["arguments"], ["--machine", "vc707", "--method", "fine", "--set", "l1d.size=65536",
+                                            "--set", "harts=2"])
+        self.assertEqual(rows["a on vc707, functional, 9 instructions"]["arguments"][2:],
+                         ["--functional", "--max-instructions", "9"])
+        self.assertIn("ddr4 plays mixed,count=9, paced, x=1", rows)
+        quick = self.s.rows_of(table, quick=True)
+        self.assertEqual([(n, r["ways"]) for n, r in quick.items()], [("a on vc707, dram, 2 harts", ["default"])])
+        for bad, what in [({"with": ["small"]}, "no settings `small`"), ({"ways": ["fast"]}, "no way `fast`")]:
+            with self.assertRaisesRegex(self.s.Trouble, what):
+                self.s.rows_of({"settings": {}, "bare": [{"programs": ["a"], **bad}]})
+
+    def test_every_row_has_its_record_and_its_program(self):
+        table = self.s.tomllib.loads(self.s.ROWS.read_text())
+        rows, files = self.s.rows_of(table), self.s.programs.unpacked()
+        self.assertEqual(sorted(rows), sorted(self.s.read_records(files)))
+        self.assertEqual({r["program"] for r in rows.values() if r["kind"] == "bare"}
+                         - {f.removesuffix(".elf") for f in files}, set())
+        # What there is, is in some row.
+        names = "\n".join(rows)
+        for machine in (SCRIPTS.parent / "machines").glob("*.toml"):
+            self.assertIn(f" on {machine.stem}, ", names)
+        for memory in (SCRIPTS.parent / "memories").glob("*.toml"):
+            described = self.s.tomllib.loads(memory.read_text())
+            for variant in described.get("variants", [""] if "kind" in described else []):
+                self.assertIn(f"{memory.stem}-{variant}".rstrip("-") + " plays ", names)
+        used = {n for e in table["bare"] for w in e.get("with", []) for n in w.split()}
+        self.assertEqual(set(table["settings"]) - used, set(), "settings that no row has")
+
+    def test_ways_have_to_agree(self):
+        class Runner:
+            def result(_, row, way, first):
+                return self.result(cycles=250 + (way == row.get("bad"))) | ({"bus": "00"} if way == "bus" else {})
+        row = {"name": "a", "ways": ["default", "snapshot", "bus"]}
+        first, wrong = self.s.all_ways(Runner(), row)
+        self.assertEqual((wrong, first["bus"]), ([], "00"))
+        _, wrong = self.s.all_ways(Runner(), {**row, "bad": "snapshot"})
+        self.assertEqual(wrong, ["snapshot, beside default:", "statistics.cycles: 250 and 251"])
+        record = self.s.record_of(first)
+        self.assertEqual(self.s.check(Runner(), row, {"a": record}), (record, []))
+        self.assertEqual(self.s.check(Runner(), row, {})[1], ["there is no record of this row"])
+
+    def test_a_binary_is_asked_and_its_failure_shown(self):
+        with tempfile.TemporaryDirectory() as d:
+            fake = pathlib.Path(d, "nagori")
+            fake.write_text("#!/bin/sh\n[ $2 = mem ] && { echo 'no memory' >&2; exit 1; }\n"
+                            "while [ $1 != --stats-file ]; do shift; done\n"
+                            "echo '{\"cycles\": 3, \"host\": 4}' > $2; echo hello; exit 124\n")
+            fake.chmod(0o755)
+            runner = self.s.Runner(fake, {"a": "a.elf"})
+            row = {"kind": "bare", "program": "a", "arguments": [], "name": "a", "ways": ["default"]}
+            self.assertEqual(runner.result(row), {"console": "hello\n", "exit_code": 124, "statistics": {"cycles": 3}})
+            with self.assertRaisesRegex(self.s.Trouble, "exit code 1\nno memory"):
+                runner.result({"kind": "mem", "arguments": [], "commands": False})
+            outcome = []
+            self.s.run_all([row] * 3, lambda r: self.s.check(runner, r, None), 2, lambda *o: outcome.append(o))
+            self.assertEqual([(o[1]["cycles"], o[2]) for o in outcome], [(3, [])] * 3)
+        with self.assertRaisesRegex(self.s.Trouble, "is no program"):
+            self.s.Runner(fake, {})
+
+    def test_help_and_wrong_arguments(self):
+        def run(*arguments):
+            return subprocess.run([SCRIPTS / "same", *arguments], text=True, capture_output=True)
+        self.assertIn("examples:", run("--help").stdout)
+        for wrong in [[], ["x", "--write", "--quick"], ["x", "--of", "1"], ["x", "--only", "("], ["x", "--jobs", "0"],
+                      ["/no/such/binary"], ["x", "--only", "no such row"]]:
+            self.assertEqual(run(*wrong).returncode, 2, wrong)
+
+
+class Cost(unittest.TestCase):
+    """cost: thresholds, and which record counts."""
+    c = load("cost")
+
+    def test_three_percent_is_the_limit(self):
+        old = {"a": 1000, "b": 1000, "c": 1000, "d": 1000}
+        rows = self.c.judged(old, {"a": 1030, "b": 1031, "c": 970, "d": 969, "e": 5})
+        self.assertEqual([r[4] for r in rows], ["", "rise", "", "fall", "new"])
+        self.assertIn("b                               1,000          1,031    +3.10 %  rise", self.c.table(rows))
+
+    def test_a_rise_fails_and_a_fall_asks(self):
+        def verdict(new, others=()):
+            return self.c.verdict_of(self.c.judged({"a": 1000}, {"a": new}), others, "scripts/cost --write")
+        self.assertEqual(verdict(1000), (0, ["nothing costs more"]))
+        code, words = verdict(1100)
+        self.assertEqual(code, 1)
+        self.assertRegex(words[0], "dearer by more than 3 %: a. .*: scripts/cost --write")
+        code, words = verdict(900)
+        self.assertEqual(code, 0)
+        self.assertRegex(words[0], "Write the record anew")
+        code, words = verdict(1100, ["rustc"])
+        self.assertEqual(code, 0)
+        self.assertRegex(words[0], "of another rustc: these are figures")
+
+    def test_the_record_of_the_same_compiler_and_profile_counts(self):
+        made = {"rustc": "2", "profile": {}}
+        records = [{"made_with": {"rustc": "1", "profile": {}}, "counts": 1}, {"made_with": made, "counts": 2}]
+        self.assertEqual(self.c.chosen(records, made), (records[1], []))
+        self.assertEqual(self.c.chosen(records[:1], made), (records[0], ["rustc"]))
+        self.assertEqual(self.c.chosen([], made), (None, []))
+
+    def test_what_changes_a_profile_is_seen(self):
+        of = self.c.profile_of
+        plain = of("dev", {"PATH": "/bin", "CARGO_PROFILE_RELEASE_LTO": "fat"}, [{"net": {"offline": True}}])
+        self.assertEqual(list(plain), ["Cargo.toml"])
+        self.assertEqual(plain["Cargo.toml"]["opt-level"], 2)
+        for environment, configs in [({"CARGO_PROFILE_DEV_OPT_LEVEL": "3"}, []), ({"RUSTFLAGS": "-g"}, []),
+                                     ({}, [{"profile": {"dev": {"opt-level": 1}}}]),
+                                     ({}, [{"build": {"rustflags": ["-g"]}}]),
+                                     ({}, [{"target": {"x": {"rustflags": ["-g"]}}}])]:
+            self.assertNotEqual(of("dev", environment, configs), plain)
+
+    def test_workloads_have_their_programs_and_their_record(self):
+        elfs = self.c.programs.unpacked()
+        names = [w[0] for w in self.c.WORKLOADS]
+        self.assertEqual(len(set(names)), len(names))
+        for w in self.c.WORKLOADS:
+            for a in self.c.arguments_of(w):
+                self.assertTrue(not a.endswith(".elf") or a in elfs, a)
+        for build, records in self.c.read_record().items():
+            for r in records if build != "about" else []:
+                self.assertEqual(set(r["counts"]) - set(names), {self.c.SIZE} if build == "release" else set())
+
+    def test_help_and_wrong_arguments(self):
+        def run(*arguments):
+            return subprocess.run([SCRIPTS / "cost", *arguments], text=True, capture_output=True)
+        self.assertIn("workloads:\n  start ", run("--help").stdout)
+        for wrong in [["--write", "--only", "a"], ["--add"], ["--only", "("], ["/no/such/binary"]]:
+            self.assertEqual(run(*wrong).returncode, 2, wrong)
+
+
+class SpeedGuard(unittest.TestCase):
+    """speed-guard: groups, means, and what is run again."""
+    g = load("speed-guard")
+
+    def row(self, workload, seconds, method="dram", machine="vc707", misses=0, instructions=1000):
+        timed = {"mode": "timed", "method": method, "cache_misses": misses} if method else {"mode": "functional"}
+        return {"workload": workload, "machine": machine, "instructions": instructions, "cpu_seconds": seconds, **timed}
+
+    def sides(self, factor):
+        old = [self.row("sort", 1.0, None), self.row("sort", 2.0, misses=70), self.row("stream", 3.0, misses=70),
+               self.row("sort", 4.0, "extended", misses=70), self.row("sort", 5.0, machine="server"),
+               self.row("mix", 1.0, misses=1)]
+        both = ({}, {})
+        self.g.least(both[0], old)
+        self.g.least(both[1], [{**r, "cpu_seconds": r["cpu_seconds"] * factor(r)} for r in old])
+        return both
+
+    def test_rows_belong_to_groups_and_each_has_its_mean(self):
+        rows, left_out = self.g.paired(*self.sides(lambda r: 1.21 if r["workload"] == "stream" else 1.0))
+        self.assertEqual(left_out, [])
+        means = self.g.means(rows)
+        self.assertEqual(list(means), self.g.GROUPS)
+        self.assertAlmostEqual(means["misses, dram"], 1.1)
+        self.assertEqual(self.g.lost(means, 0.05), ["misses, dram"])
+        self.assertEqual(self.g.lost(means, 0.11), [])
+        (line,) = [line for line in self.g.lines(rows, [], means) if line.startswith("stream")]
+        self.assertTrue(line.endswith(" 3.000     3.630    1.210"), line)
+        pieces = self.g.plan(False, [])
+        self.assertEqual([p[1] for p in self.g.again(pieces, rows, ["misses, dram"])], ["sort", "stream"])
+        (server,) = self.g.again(pieces, rows, ["server"])
+        self.assertEqual((server[1], server[-1]), ("sort", "server"))
+
+    def test_the_least_time_counts(self):
+        best = {}
+        for seconds in [3.0, 1.0, 2.0]:
+            self.g.least(best, [self.row("sort", seconds)])
+        self.assertEqual([r["cpu_seconds"] for r in best.values()], [1.0])
+
+    def test_other_work_is_in_no_mean(self):
+        old, new = {}, {}
+        self.g.least(old, [self.row("sort", 1.0), self.row("gone", 1.0)])
+        self.g.least(new, [self.row("sort", 9.0, instructions=2000), self.row("new", 1.0)])
+        rows, left_out = self.g.paired(old, new)
+        self.assertEqual((rows, self.g.means(rows)), ([], {}))
+        self.assertEqual([(k[0], why) for k, why in left_out],
+                         [("sort", "1,000 instructions, then 2,000"), ("gone", "only in the old one"),
+                          ("new", "only in the new one")])
+
+    def test_wrong_arguments(self):
+        for wrong in [[], ["main", "--binaries", "a", "b"], ["main", "--only", "nothing"], ["main", "--rounds", "-1"],
+                      ["--binaries", "/no/such", "/no/such"]]:
+            done = subprocess.run([SCRIPTS / "speed-guard", *wrong], text=True, capture_output=True)
+            self.assertEqual(done.returncode, 2, wrong)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=0)
