@@ -401,8 +401,9 @@ class Same(unittest.TestCase):
                          {"instructions": 100, "cycles": 250, "reads": 5, "writes": 2})
         self.assertEqual(self.s.differences(old, self.s.record_of(self.result())), [])
         got = self.s.record_of(self.result(cycles=1251, harts=[{"l1d": 4}], caches=[{"hits": 1}], memory=None))
-        self.assertEqual(self.s.differences(old, got), [
-            "cycles 1,251, was 250", "reads None, was 5", "writes None, was 2", "differ: harts", "gone: memory", "new: caches"])
+        self.assertEqual(self.s.differences(old, got),
+                         ["cycles 1,251, was 250", "reads None, was 5", "writes None, was 2", "differ: harts",
+                          "gone: memory", "new: caches"])
         got = self.s.record_of({**self.result(), "console": "FAIL\n"})
         self.assertEqual(self.s.differences(old, got), ["differ: console"])
         got = self.s.record_of(self.result(elapsed_ps=7))
