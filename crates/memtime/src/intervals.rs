@@ -7,7 +7,7 @@ use crate::units::Ps;
 
 impl Counters {
     /// Applies a function to each pair of counts.
-    fn zip(&self, o: &Counters, f: impl Fn(u64, u64) -> u64) -> Counters {
+    pub(crate) fn zip(&self, o: &Counters, f: impl Fn(u64, u64) -> u64) -> Counters {
         Counters {
             reads: f(self.reads, o.reads),
             writes: f(self.writes, o.writes),

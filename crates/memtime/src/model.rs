@@ -207,23 +207,7 @@ impl Counters {
 
     /// Adds the counts of `o`.
     pub fn add(&mut self, o: &Counters) {
-        self.reads += o.reads;
-        self.writes += o.writes;
-        self.read_bytes += o.read_bytes;
-        self.write_bytes += o.write_bytes;
-        self.row_hits += o.row_hits;
-        self.row_misses += o.row_misses;
-        self.row_conflicts += o.row_conflicts;
-        self.activations += o.activations;
-        self.activations_unused += o.activations_unused;
-        self.precharges_clean += o.precharges_clean;
-        self.precharges_dirty += o.precharges_dirty;
-        self.refreshes += o.refreshes;
-        self.forwarded_reads += o.forwarded_reads;
-        self.merged_reads += o.merged_reads;
-        self.merged_writes += o.merged_writes;
-        self.write_pauses += o.write_pauses;
-        self.write_paused += o.write_paused;
+        *self = self.zip(o, |a, b| a + b);
     }
 }
 
