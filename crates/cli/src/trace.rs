@@ -64,6 +64,10 @@ fn privilege_letter(p: u8) -> char {
     }
 }
 
+fn cannot_write(path: &Path) -> String {
+    format!("cannot write the trace to {}", path.display())
+}
+
 /// The file of a trace. With its first failure it is given up, and nothing of it stays.
 struct Lines {
     path: PathBuf,
@@ -103,7 +107,7 @@ impl Lines {
     }
 
     fn failed(&self) -> String {
-        format!("cannot write the trace to {}", self.path.display())
+        cannot_write(&self.path)
     }
 }
 
@@ -372,7 +376,7 @@ impl BusTrace {
 
     fn failed(&self, e: io::Error) -> Error {
         let e = anyhow::Error::new(e);
-        Error::service(e.context(format!("cannot write the trace to {}", self.path.display())))
+        Error::service(e.context(cannot_write(&self.path)))
     }
 }
 
