@@ -110,7 +110,7 @@ fn usable(path: &Path) -> bool {
     sound
 }
 
-/// Hash of everything that a boot depends on. Any change of this program's executable changes it.
+/// Hash of everything that a boot depends on. Any change of this code changes it.
 fn key(b: &Boot) -> Result<String> {
     let mut h = Xxh3::new();
     let mut part = |bytes: &[u8]| {
@@ -140,9 +140,25 @@ fn key(b: &Boot) -> Result<String> {
     Ok(format!("{:032x}", h.digest128()))
 }
 
-/// Hash of this program's executable.
+/// The file from which this code was loaded: the program itself, or a library that a program has loaded, such as Python's.
+fn loaded_from() -> std::io::Result<PathBuf> {
+    let here = loaded_from as fn() -> std::io::Result<PathBuf> as usize;
+    let maps = fs::read_to_string("/proc/self/maps")?;
+    let file = maps.lines().find_map(|line| {
+        let (range, rest) = line.split_once(' ')?;
+        let (from, to) = range.split_once('-')?;
+        let address = |text| usize::from_str_radix(text, 16).ok();
+        let path = rest.find('/').map(|at| &rest[at..])?;
+        (address(from)?..address(to)?)
+            .contains(&here)
+            .then(|| path.into())
+    });
+    file.map_or_else(std::env::current_exe, Ok)
+}
+
+/// Hash of the file of this code.
 fn program() -> std::io::Result<u128> {
-    let mut file = File::open(std::env::current_exe()?)?;
+    let mut file = File::open(loaded_from()?)?;
     let mut h = Xxh3::new();
     let mut buffer = vec![0; 1 << 20];
     loop {
