@@ -136,6 +136,15 @@ rtl-synth: ## Size and speed of the hardware on an ECP5, as a table
 validate-services: setup ## dropbear and PostgreSQL, installed, started, asked
 	NAGORI_REQUIRE_TOOLS=1 cargo test -p nagori-cli --test services -- --ignored
 
+# Every program of the study ends with its checksum: minutes.
+suite-check: build ## The application study's programs in the size `small`, under dram and extended
+	$(NAGORI) suite run --size small --methods dram,extended --store build/suite $(ARGS)
+
+# Hours; it goes on where it was ended.
+suite: build ## The application study on vc707, and its page
+	$(NAGORI) suite run --store build/suite-results $(ARGS)
+	$(NAGORI) suite report --store build/suite-results --save suite/results/vc707.jsonl.zst --document docs/suite.md
+
 # On the host, where `make test` tries the same, a run takes a moment; booted, minutes.
 crash-corpus: build ## Seeded bugs in flushes and fences, found on the booted machine (docs/crash-model.md)
 	scripts/crash-corpus $(NAGORI) --order commit
@@ -191,4 +200,4 @@ clean: ## Remove what was built
 	$(MAKE) -C guest/bare clean
 	cargo clean
 
-.PHONY: help setup build install install-lib demo test test-rust search search-builds rtl-quick rtl-check rtl-rocket rtl-formal rtl-synth validate validate-quick validate-four validate-docs validate-services test-bare same same-quick cost cost-release speed-guard lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke crash-corpus clean bench-native bench-iomap
+.PHONY: help setup build install install-lib demo test test-rust search search-builds rtl-quick rtl-check rtl-rocket rtl-formal rtl-synth validate validate-quick validate-four validate-docs validate-services test-bare same same-quick cost cost-release speed-guard lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke crash-corpus suite suite-check clean bench-native bench-iomap

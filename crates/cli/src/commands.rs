@@ -17,9 +17,10 @@ use crate::output::{Exit, Messages};
 use crate::remote::ctl::CtlArgs;
 use crate::run::{CompareArgs, RunProgramArgs};
 use crate::snapshot::{ResumeArgs, SnapshotCommand};
+use crate::suite::SuiteCommand;
 use crate::{
     bare, bench, boot, crash, disasm, image, iomap, machine, mem, native, nvmm, off2f, remote, run,
-    snapshot,
+    snapshot, suite,
 };
 use clap::{Parser, Subcommand};
 
@@ -64,6 +65,8 @@ pub enum Command {
     #[command(subcommand)]
     Iomap(IomapCommand),
     Native(Box<NativeArgs>),
+    #[command(subcommand)]
+    Suite(Box<SuiteCommand>),
 }
 
 impl Command {
@@ -76,6 +79,7 @@ impl Command {
             Command::Nvmm(_) => true,
             Command::Crash(_) => true,
             Command::Native(a) => a.is_long(),
+            Command::Suite(c) => matches!(**c, SuiteCommand::Run(_)),
             Command::Image(c) => {
                 !matches!(c, ImageCommand::List { .. } | ImageCommand::Verify { .. })
             }
@@ -105,6 +109,7 @@ impl Command {
             Command::Off2f(a) => off2f::command(a, out),
             Command::Iomap(a) => iomap::command(a, out),
             Command::Native(a) => native::command(a, out),
+            Command::Suite(c) => suite::command(c, out),
         }
     }
 }

@@ -30,6 +30,7 @@ mod run;
 mod sample;
 mod signals;
 mod snapshot;
+mod suite;
 mod tables;
 mod trace;
 
