@@ -85,7 +85,8 @@ class Comparison:
         x = altair.X("variant:N", sort=self.variants, title=None)
         title = f"time, relative to {self.variants[0]}"
         bars = altair.Chart(data).mark_bar().encode(x=x, y=altair.Y("mean(relative):Q", title=title))
-        points = altair.Chart(data).mark_circle(color="black").encode(x=x, y="relative:Q", tooltip=["seed:N", "time_us:Q"])
+        points = altair.Chart(data).mark_circle(color="black")
+        points = points.encode(x=x, y="relative:Q", tooltip=["seed:N", "time_us:Q"])
         return bars + points
 
     def __repr__(self) -> str:

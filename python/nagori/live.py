@@ -244,5 +244,6 @@ class Live:
         return f"<Live machine with {' '.join(self._program)}: {self.halt.why if self.halt else 'not started'}>"
 
     def _repr_html_(self) -> str:
-        harts = [(h["hart"], hex(h["pc"]), h["privilege"], h["instructions"], h["cycles"]) for h in self.status["harts"]]
-        return table(harts, ("hart", "pc", "privilege", "instructions", "cycles"))
+        head = ("hart", "pc", "privilege", "instructions", "cycles")
+        harts = [{**h, "pc": hex(h["pc"])} for h in self.status["harts"]]
+        return table([[h[name] for name in head] for h in harts], head)

@@ -36,7 +36,8 @@ _HEAD = "# Costs, which pytest-nagori compares; `pytest --nagori-update` writes 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("nagori")
-    group.addoption("--nagori-update", action="store_true", help="write the files of costs instead of comparing with them")
+    update = "write the files of costs instead of comparing with them"
+    group.addoption("--nagori-update", action="store_true", help=update)
     group.addoption("--nagori-machine", default="vc707", metavar="NAME|PATH", help="machine of the fixture [vc707]")
 
 
@@ -112,8 +113,8 @@ class Costs:
         ]
         if wrong:
             within = f" by more than {tolerance:.1%}" if tolerance else ""
-            text = "\n".join(wrong)
-            pytest.fail(f"costs of `{table}` differ from {path}{within}:\n{text}\n(pytest --nagori-update writes them anew)")
+            text = "\n".join([*wrong, "(pytest --nagori-update writes them anew)"])
+            pytest.fail(f"costs of `{table}` differ from {path}{within}:\n{text}")
 
 
 def _change(then: Number, now: Number) -> str:

@@ -50,7 +50,7 @@ def build(into: pathlib.Path, rounds: int = 10, code: int = 0) -> pathlib.Path:
     source = into / "loop.S"
     source.write_text(SOURCE)
     subprocess.run(
-        ["riscv64-linux-gnu-gcc", "-march=rv64gc", "-nostdlib", "-static", "-Wl,-N,-Ttext=0x80000000,--build-id=none",
+        ["riscv64-linux-gnu-gcc", "-march=rv64gc", "-nostdlib", "-static", "-Wl,-N,-Ttext=0x80000000,--build-id=none,--no-warn-rwx-segments",
          f"-DROUNDS={rounds}", f"-DCODE={code}", "-o", elf, source],
         check=True,
     )

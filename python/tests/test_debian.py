@@ -2,6 +2,8 @@
 
 import pathlib
 import subprocess
+from collections.abc import Callable
+from typing import Optional
 
 import pytest
 
@@ -78,12 +80,13 @@ def test_a_checker_in_python_finds_what_a_cut_leaves(tmp_path: pathlib.Path) -> 
     subprocess.run(["riscv64-linux-gnu-gcc", "-O1", "-static", "-o", program, source], check=True)
     seen = []
 
-    def checker(output: bytes, labels: list[str]) -> "str | None":
+    def checker(output: bytes, labels: list[str]) -> Optional[str]:
         seen.append(output)
         return None if output in (b"0 0\n", b"1 0\n", b"1 1\n") else f"out of order: {output!r}"
 
-    def explore(check: object) -> ng.Exploration:
-        return ng.crash("/root/two w", "/root/two", file={str(program): "/root/two"}, checker=check, rootfs="none")  # type: ignore[arg-type]
+    def explore(check: Callable[[bytes, list[str]], Optional[str]]) -> ng.Exploration:
+        file = {str(program): "/root/two"}
+        return ng.crash("/root/two w", "/root/two", file=file, checker=check, rootfs="none")
 
     found = explore(checker)
     # Nothing is flushed, so that the second word may be there without the first.
@@ -91,7 +94,7 @@ def test_a_checker_in_python_finds_what_a_cut_leaves(tmp_path: pathlib.Path) -> 
     assert [f.outcome for f in found.findings] and "out of order" in found.findings[0].text
     assert not explore(lambda output, labels: None).findings
 
-    def fails(output: bytes, labels: list[str]) -> None:
+    def fails(output: bytes, labels: list[str]) -> Optional[str]:
         raise ValueError("mine")
 
     with pytest.raises(ValueError, match="mine"):

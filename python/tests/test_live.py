@@ -29,10 +29,10 @@ def test_a_machine_stands_where_it_is_told(loop: pathlib.Path) -> None:
         assert m.labels[0].time < m.labels[1].time
 
 
-def test_markers_do_not_change_the_time(loop: pathlib.Path) -> None:
+def test_markers_and_fences_do_not_change_the_time(loop: pathlib.Path) -> None:
     board = ng.Machine("vc707")
     with board.start(loop) as m:
-        m.until("marker:1").until("marker:2").run()
+        m.until("marker:1").until("fence:1").until("fence:7").until("marker:2").run()
         assert m.costs.summary.to_dict() == board.bare(loop).summary.to_dict()
         assert m.costs.exit_code == 0
 

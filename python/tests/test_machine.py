@@ -22,7 +22,8 @@ def test_a_run_has_what_the_command_reports(loop: pathlib.Path) -> None:
     run = ng.Machine("vc707").bare(loop, method="extended")
     assert run.exit_code == 0 and run.ended == "off"
     assert run.output == "hi"
-    done = subprocess.run([*COMMAND, "-q", "bare", "--method", "extended", "--stats", "json", loop], capture_output=True)
+    command = [*COMMAND, "-q", "bare", "--method", "extended", "--stats", "json", str(loop)]
+    done = subprocess.run(command, capture_output=True)
     assert done.returncode == 0, done.stderr
     of_command = json.loads(done.stdout[done.stdout.index(b"{") :])
     del of_command["host"], of_command["end"], of_command["problems"]

@@ -19,7 +19,7 @@ def test_times_are_those_of_the_command(tmp_path: pathlib.Path) -> None:
     lines = [f"{'ST' if w else 'LD'} {a:#x}" for a, w in zip(addresses.tolist(), writes.tolist())]
     trace.write_text("\n".join(lines) + "\n")
     played = ng.Memory("ddr4").play(addresses, writes)
-    command = [sys.executable, "-m", "nagori", "-q", "mem", "run", "--memory", "ddr4", "--trace", trace, "--json"]
+    command = [sys.executable, "-m", "nagori", "-q", "mem", "run", "--memory", "ddr4", "--trace", str(trace), "--json"]
     done = subprocess.run(command, capture_output=True, check=True)
     of_command = json.loads(done.stdout)
     for host in ("cpu_seconds", "requests_per_cpu_second"):
