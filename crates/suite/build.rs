@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// What decides what a run costs, below `crates/`. Engines are equal in every figure, so the translator is not among them.
+/// What decides what a run costs, below `crates/`. Engines are equal in every figure, so the translator is not among
+/// them.
 const MODEL: [&str; 13] = [
     "isa/src",
     "softfloat/src",

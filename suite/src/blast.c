@@ -1,5 +1,5 @@
-// A blast wave in three dimensions: five conserved quantities on N x N x N cells, periodic; each step solves an implicit
-// system (7 points, 5 quantities that are coupled in every cell) by BiCGSTAB. Usage: blast N STEPS
+// A blast wave in three dimensions: five conserved quantities on N x N x N cells, periodic; each step solves an
+// implicit system (7 points, 5 quantities that are coupled in every cell) by BiCGSTAB. Usage: blast N STEPS
 #include "nagori_mark.h"
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// Shallow water on a rotating plane with a coast: leapfrog steps on a staggered grid of N x N cells, all fields periodic.
+// Shallow water over an uneven ground on a rotating plane: leapfrog steps on N x N cells, all fields periodic.
 // Usage: swim N STEPS
 #include "nagori_mark.h"
 #include <math.h>

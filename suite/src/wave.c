@@ -26,7 +26,8 @@ static void rates(double *field[FIELDS], double *rate[FIELDS], const double *spe
         for (int j = GHOST; j < n + GHOST; j++)
             for (int k = GHOST; k < n + GHOST; k++) {
                 size_t c = at(i, j, k);
-                double curve = second(field[0], c, (size_t)row * row) + second(field[0], c, row) + second(field[0], c, 1);
+                double curve = second(field[0], c, (size_t)row * row) + second(field[0], c, row);
+                curve += second(field[0], c, 1);
                 rate[0][c] = field[1][c];
                 rate[1][c] = speed[c] * curve / (h * h) - 0.1 * field[1][c];
             }

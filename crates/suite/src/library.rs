@@ -11,6 +11,12 @@ use std::path::{Path, PathBuf};
 
 static SHIPPED: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../suite");
 
+/// The markers of Python programs, which are part of the guest, as the file that descriptions know.
+const PYTHON_MARKERS: (&str, &[u8]) = (
+    "files/nagori_mark.py",
+    include_bytes!("../../../guest/python/nagori_mark.py"),
+);
+
 /// Environment variable with a directory whose descriptions are added to the built-in ones.
 pub const ENV: &str = "NAGORI_SUITE";
 
@@ -22,8 +28,8 @@ pub(crate) struct Image {
     pub packages: Vec<String>,
 }
 
-/// The programs that there are. A directory has the same parts as `suite/`: `programs/NAME.toml`, `images.toml`, `src/`,
-/// `files/`; what it has replaces what is built in.
+/// The programs that there are. A directory has the same parts as `suite/`: `programs/NAME.toml`, `images.toml`,
+/// `src/`, `files/`; what it has replaces what is built in.
 #[derive(Debug, Clone, Default)]
 pub struct Library {
     dir: Option<PathBuf>,
@@ -44,6 +50,9 @@ impl Library {
             .filter(|p| p.exists())
         {
             return fs::read(&own).map(Cow::Owned).map_err(at("read", &own));
+        }
+        if path == PYTHON_MARKERS.0 {
+            return Ok(Cow::Borrowed(PYTHON_MARKERS.1));
         }
         let shipped = SHIPPED.get_file(path).map(|f| Cow::Borrowed(f.contents()));
         shipped.ok_or_else(|| Error::Description {

@@ -12,6 +12,8 @@ use std::fmt::Write as _;
 const DELAYING: [&str; 3] = ["coarse", "fine", "extended"];
 /// Run times that differ by less than this share are not put into an order.
 const LEAST: f64 = 0.01;
+/// Figures that differ by less than this share are the same.
+const SAME: f64 = 1e-3;
 /// Pairs that a table names.
 const PAIRS: usize = 12;
 
@@ -361,9 +363,9 @@ impl Page<'_> {
     }
 
     /// What a program adds to the run time, by figures: of `dram` the requests, of the method what it makes of them.
-    fn model(&self, memory: &str, which: Explained) -> Option<(Vec<String>, Fit)> {
-        let mut names = Vec::new();
-        let mut rows = Vec::new();
+    fn model(&self, memory: &str, which: Explained) -> Option<Model> {
+        let mut programs = Vec::new();
+        let mut rows: Vec<Vec<f64>> = Vec::new();
         let mut values = Vec::new();
         for r in self.table.ascending(&["dram", memory]) {
             let (base, f) = (r.of("dram")?, r.of(memory)?);
@@ -380,14 +382,31 @@ impl Page<'_> {
                 }
             });
             values.push(r.time(memory)? - 1.0);
-            names.push(r.program.clone());
+            programs.push(r.program.clone());
         }
+        // What is the same for all programs explains nothing, and a product with it is no other figure.
+        let close = |a: f64, b: f64| (a - b).abs() <= SAME * b.abs();
+        let first = rows.first()?.clone();
+        let varies = |c: usize| rows.iter().any(|r| !close(r[c], first[c]));
+        let differs = |c: usize| rows.iter().any(|r| !close(r[c], r[0]));
+        let kept: Vec<usize> = (0..first.len())
+            .filter(|c| *c == 0 || (varies(*c) && differs(*c)))
+            .collect();
+        let all = which.names();
+        let names: Vec<String> = kept.iter().map(|c| all[*c].clone()).collect();
         let regression = Regression {
-            names: which.names(),
-            rows,
+            names: names.clone(),
+            rows: rows
+                .iter()
+                .map(|r| kept.iter().map(|c| r[*c]).collect())
+                .collect(),
             values,
         };
-        Some((names, regression.fit()?))
+        Some(Model {
+            programs,
+            names,
+            fit: regression.fit()?,
+        })
     }
 
     fn regressions(&self) -> String {
@@ -397,22 +416,25 @@ impl Page<'_> {
             "R²",
             "R², left out",
             "error, left out",
-            "factors",
+            "constant and factors",
             "largest residuals",
         ]);
         let mut rows = Vec::new();
         for m in DELAYING {
             for which in [Explained::Requests, Explained::Sum, Explained::Products] {
-                let Some((programs, fit)) = self.model(m, which) else {
-                    rows.push(vec![
-                        m.into(),
-                        which.name().into(),
-                        "-".into(),
-                        "-".into(),
-                        "-".into(),
-                        "-".into(),
-                        "-".into(),
-                    ]);
+                let Some(Model {
+                    programs,
+                    names,
+                    fit,
+                }) = self.model(m, which)
+                else {
+                    let none = std::iter::repeat_n("-".to_string(), 5);
+                    rows.push(
+                        [m.to_string(), which.name().to_string()]
+                            .into_iter()
+                            .chain(none)
+                            .collect(),
+                    );
                     continue;
                 };
                 let mut worst: Vec<(f64, &String)> =
@@ -423,13 +445,20 @@ impl Page<'_> {
                     .take(3)
                     .map(|(e, p)| format!("{p} {e:+.2}"))
                     .collect();
-                let factors: Vec<String> = fit.factors.iter().map(|f| format!("{f:.2}")).collect();
+                let constant = fit.factors.first().map(|f| format!("{f:.2}"));
+                let factors = fit
+                    .factors
+                    .iter()
+                    .skip(1)
+                    .zip(&names)
+                    .map(|(f, n)| format!("{n} {f:+.2}"));
+                let factors: Vec<String> = constant.into_iter().chain(factors).collect();
                 rows.push(vec![
                     m.into(),
                     which.name().into(),
-                    format!("{:.2}", fit.r2),
-                    format!("{:.2}", fit.r2_left_out),
-                    format!("{:.2}", fit.error_left_out),
+                    format!("{:.3}", fit.r2),
+                    format!("{:.3}", fit.r2_left_out),
+                    format!("{:.3}", fit.error_left_out),
                     factors.join(", "),
                     worst.join(", "),
                 ]);
@@ -513,32 +542,45 @@ impl Page<'_> {
         let mut all = 0;
         for p in self.programs {
             let row = self.table.rows.iter().find(|r| r.program == p.name);
-            for m in &self.table.memories {
-                let failure = row.and_then(|r| r.failures.get(m));
-                let there = row.is_some_and(|r| r.figures.contains_key(m));
-                match (there, failure) {
-                    (true, _) => all += 1,
-                    (false, Some(why)) => {
-                        let _ = writeln!(out, "- {}, {m}: failed: {why}", p.name);
-                    }
-                    (false, None) => {
-                        let _ = writeln!(out, "- {}, {m}: not run", p.name);
-                    }
-                }
+            let there = |m: &&String| row.is_some_and(|r| r.figures.contains_key(*m));
+            let failure = |m: &&String| row.and_then(|r| r.failures.get(*m));
+            all += self.table.memories.iter().filter(there).count();
+            let not: Vec<&String> = self.table.memories.iter().filter(|m| !there(m)).collect();
+            for (m, why) in not.iter().filter_map(|m| Some((m, failure(m)?))) {
+                let _ = writeln!(out, "- {}, {m}: failed: {why}", p.name);
+            }
+            let names: Vec<&str> = not
+                .iter()
+                .filter(|m| failure(m).is_none())
+                .map(|m| m.as_str())
+                .collect();
+            if !names.is_empty() {
+                let _ = writeln!(out, "- {}: not run under {}", p.name, names.join(", "));
             }
         }
         let seconds: f64 = self.table.rows.iter().map(|r| r.host_seconds).sum();
         let models = match self.table.models.len() {
             0 | 1 => String::new(),
-            n => format!(" The results are of {n} versions of the emulator's model."),
+            n => format!("The results are of {n} versions of the emulator's model.\n"),
         };
         let none = if out.is_empty() {
             "Nothing is missing.\n"
         } else {
             ""
         };
-        format!("{all} runs; together they took {:.0} minutes of a host that did other work, too.{models}\n\n{none}{out}", seconds / 60.0)
+        format!(
+            "{all} runs; together they took {:.0} minutes of a host that did other work, too.\n{models}\n{none}{out}",
+            seconds / 60.0
+        )
     }
+}
+
+/// A regression's result, and what it is of.
+struct Model {
+    programs: Vec<String>,
+    /// What it explains the run time by.
+    names: Vec<String>,
+    fit: Fit,
 }
 
 /// What a run time is explained by.
@@ -564,7 +606,7 @@ impl Explained {
     fn names(self) -> Vec<String> {
         let names: &[&str] = match self {
             Explained::Requests => &["requests"],
-            Explained::Sum => &["requests", "act", "bank", "write"],
+            Explained::Sum => &["requests", "ACT/REQ", "BANK_PARA", "writes"],
             Explained::Products => &[
                 "requests",
                 "requests act",

@@ -133,7 +133,8 @@ pub struct Program {
     /// Debian's packages whose versions its results name; those of the program itself first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<String>,
-    /// Its sources in `suite/src/`, if it is one of ours: compiled on the host, and found in the guest's PATH by its name.
+    /// Its sources in `suite/src/`, if it is one of ours: compiled on the host, and found in the guest's PATH by its
+    /// name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<String>,
     /// Libraries that it is linked with, such as `m`.
@@ -249,7 +250,11 @@ impl Program {
         let filled = self.filled(text, size);
         let n = filled.parse().ok().filter(|n| (1..=1 << 32).contains(n));
         n.ok_or_else(|| {
-            format!("input {}: size `{text}` is `{filled}` in size {size}: expected a number from 1 to 2^32, or the name of one of sizes.{size}.set in braces", input.file)
+            format!(
+                "input {}: size `{text}` is `{filled}` in size {size}: expected a number from 1 to 2^32, \
+                 or the name of one of sizes.{size}.set in braces",
+                input.file
+            )
         })
     }
 }

@@ -5,6 +5,9 @@ use crate::error::{Error, Result};
 /// Their Tables 7 to 9: one row for each program, table and method.
 pub const PUBLISHED: &str = include_str!("../published.csv");
 
+const HEAD: &str =
+    "table,program,method,normalised_time,requests_per_s,act_per_req,bank_para,reads_per_write";
+
 /// A row of their tables. A figure that a table does not have is absent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Published {
@@ -35,7 +38,7 @@ impl Published {
         rows.map(|(n, l)| {
             row(l).ok_or_else(|| Error::Description {
                 file: format!("published.csv:{}", n + 1),
-                what: "expected table,program,method,normalised_time,requests_per_s,act_per_req,bank_para,reads_per_write".into(),
+                what: format!("expected {HEAD}"),
             })
         })
         .collect()

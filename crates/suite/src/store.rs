@@ -7,6 +7,8 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+/// The directory of results that others have superseded.
+const OLD: &str = "old";
 /// Compression level of packed results.
 const LEVEL: i32 = 19;
 /// Most bytes of unpacked results.
@@ -51,7 +53,8 @@ impl Store {
         }
     }
 
-    /// Adds a result, whole or not at all, in place of one with the same key.
+    /// Adds a result, whole or not at all, in place of one with the same key. Results of the program under the same
+    /// conditions with other keys, which are those of other versions, go to the directory `old`.
     pub fn put(&self, record: &Record) -> Result<()> {
         let path = self.path(&record.program, &record.key);
         let mut text = serde_json::to_vec_pretty(record).map_err(|e| Error::Results {
@@ -68,24 +71,46 @@ impl Store {
             file.persist(&path)?;
             Ok(())
         };
-        write().map_err(at("write", &path))
+        write().map_err(at("write", &path))?;
+        self.supersede(record)
+    }
+
+    fn supersede(&self, record: &Record) -> Result<()> {
+        let others = results(&self.dir)?
+            .into_iter()
+            .filter(|(p, _)| *p != self.path(&record.program, &record.key));
+        for (path, other) in others {
+            if other.program == record.program && other.conditions == record.conditions {
+                let old = self.dir.join(OLD);
+                fs::create_dir_all(&old).map_err(at("make", &old))?;
+                let to = old.join(path.file_name().unwrap_or_default());
+                fs::rename(&path, &to).map_err(at("move", &path))?;
+            }
+        }
+        Ok(())
     }
 
     /// All results of a directory, by program and conditions.
     pub fn all(dir: &Path) -> Result<Vec<Record>> {
-        let mut records = Vec::new();
-        for entry in fs::read_dir(dir).map_err(at("list", dir))? {
-            let path = entry.map_err(at("list", dir))?.path();
-            let name = path.file_name().map(|n| n.to_string_lossy().into_owned());
-            let is_result = |n: &String| n.ends_with(".json") && !n.starts_with('.');
-            if name.as_ref().is_some_and(is_result) {
-                let bytes = fs::read(&path).map_err(at("read", &path))?;
-                records.push(read(&path, &bytes)?);
-            }
-        }
+        let mut records: Vec<Record> = results(dir)?.into_iter().map(|(_, r)| r).collect();
         sort(&mut records);
         Ok(records)
     }
+}
+
+/// The files of results in a directory, and what they hold.
+fn results(dir: &Path) -> Result<Vec<(PathBuf, Record)>> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(dir).map_err(at("list", dir))? {
+        let path = entry.map_err(at("list", dir))?.path();
+        let name = path.file_name().map(|n| n.to_string_lossy().into_owned());
+        let is_result = |n: &String| n.ends_with(".json") && !n.starts_with('.');
+        if name.as_ref().is_some_and(is_result) {
+            let bytes = fs::read(&path).map_err(at("read", &path))?;
+            all.push((path.clone(), read(&path, &bytes)?));
+        }
+    }
+    Ok(all)
 }
 
 fn sort(records: &mut [Record]) {
@@ -188,6 +213,28 @@ mod tests {
         drop(store);
         let again = Store::open(dir.path()).unwrap();
         assert_eq!(again.get("a", "1").unwrap(), Some(r));
+    }
+
+    #[test]
+    fn a_result_of_another_version_is_superseded() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        let mut extended = record("a", "3");
+        extended.conditions.memory = Memory::Method("extended".into());
+        for r in [
+            record("a", "1"),
+            record("b", "1"),
+            extended,
+            record("a", "2"),
+        ] {
+            store.put(&r).unwrap();
+        }
+        let keys: Vec<(String, String)> = { Store::all(dir.path()).unwrap().into_iter() }
+            .map(|r| (r.program, r.key))
+            .collect();
+        let is = [("a", "2"), ("a", "3"), ("b", "1")].map(|(p, k)| (p.to_string(), k.to_string()));
+        assert_eq!(keys, is);
+        assert!(dir.path().join("old/a-1.json").is_file());
     }
 
     #[test]
