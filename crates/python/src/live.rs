@@ -85,6 +85,9 @@ fn own(
         Start::Fork(checkpoint, software) => (software, Some(checkpoint)),
     };
     let mut job = software.job.clone();
+    // Input comes from Python, at any time: its end is not told, and it does not wait for prompts.
+    job.send_end = false;
+    job.prompted = false;
     let mut machine = match &from {
         None => job.machine(&software.description)?,
         Some(checkpoint) => checkpoint.fork()?,
