@@ -203,6 +203,10 @@ docs: ## The board's tables and picture in README.md and docs/accuracy.md, measu
 fresh-machine: ## Both commands on a Debian 12 and 13 that were installed a moment ago (root; ARGS=--help)
 	@scripts/fresh-machine $(ARGS)
 
+# ARGS='--debian bookworm' for a minimal Debian instead of nothing but the command.
+bare-host: build ## The command on hosts that have next to nothing, as an ordinary user (root)
+	@scripts/bare-host $(NAGORI) $(ARGS)
+
 fuzz-smoke: setup ## A minute of fuzzing on the stable toolchain
 	$(MAKE) -C fuzz smoke
 
@@ -211,4 +215,4 @@ clean: ## Remove what was built
 	$(MAKE) -C guest/bare clean
 	cargo clean
 
-.PHONY: help setup build install install-lib demo test test-rust test-python wheel search search-builds rtl-quick rtl-check rtl-rocket rtl-formal rtl-synth validate validate-quick validate-four validate-docs validate-services test-bare same same-quick cost cost-release speed-guard lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke crash-corpus suite suite-check clean bench-native bench-iomap
+.PHONY: bare-host help setup build install install-lib demo test test-rust test-python wheel search search-builds rtl-quick rtl-check rtl-rocket rtl-formal rtl-synth validate validate-quick validate-four validate-docs validate-services test-bare same same-quick cost cost-release speed-guard lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke crash-corpus suite suite-check clean bench-native bench-iomap

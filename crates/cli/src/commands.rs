@@ -4,8 +4,10 @@ use crate::args::EXIT_CODES;
 use crate::bare::BareArgs;
 use crate::bench::args::BenchCommand;
 use crate::boot::BootArgs;
+use crate::cache::CacheCommand;
 use crate::crash::args::CrashArgs;
 use crate::disasm::DisasmArgs;
+use crate::doctor::DoctorArgs;
 use crate::image::args::ImageCommand;
 use crate::iomap::IomapCommand;
 use crate::machine::MachineCommand;
@@ -19,8 +21,8 @@ use crate::run::{CompareArgs, RunProgramArgs};
 use crate::snapshot::{ResumeArgs, SnapshotCommand};
 use crate::suite::SuiteCommand;
 use crate::{
-    bare, bench, boot, crash, disasm, image, iomap, machine, mem, native, nvmm, off2f, remote, run,
-    snapshot, suite,
+    bare, bench, boot, cache, crash, disasm, doctor, image, iomap, machine, mem, native, nvmm,
+    off2f, remote, run, snapshot, suite,
 };
 use clap::{Parser, Subcommand};
 
@@ -52,6 +54,9 @@ pub enum Command {
     Machine(MachineCommand),
     #[command(subcommand)]
     Image(ImageCommand),
+    #[command(subcommand)]
+    Cache(CacheCommand),
+    Doctor(DoctorArgs),
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
     #[command(subcommand)]
@@ -85,7 +90,7 @@ impl Command {
             }
             Command::Snapshot(c) => matches!(c, SnapshotCommand::Boot { .. }),
             Command::Disasm(_) | Command::Machine(_) | Command::Ctl(_) | Command::Iomap(_) => false,
-            Command::Off2f(_) => false,
+            Command::Off2f(_) | Command::Cache(_) | Command::Doctor(_) => false,
         }
     }
 
@@ -99,6 +104,8 @@ impl Command {
             Command::Disasm(a) => disasm::command(a),
             Command::Machine(a) => machine::command(a),
             Command::Image(a) => image::command(a, out),
+            Command::Cache(a) => cache::command(a, out),
+            Command::Doctor(a) => doctor::command(a),
             Command::Bench(a) => bench::command(a, out),
             Command::Resume(a) => snapshot::resume(a, out),
             Command::Snapshot(a) => snapshot::command(a, out),

@@ -1,14 +1,17 @@
 //! The `nagori` command, as a library: the program calls [`command`], other programs also [`library`].
 #![forbid(unsafe_code)]
 
+mod again;
 mod args;
 mod bare;
 mod bench;
 mod boot;
+mod cache;
 mod commands;
 mod console;
 mod crash;
 mod disasm;
+mod doctor;
 mod guest;
 mod hints;
 mod host;
