@@ -25,10 +25,16 @@ pub struct Section {
     pub text: String,
 }
 
-/// All parts, from the results of one study and the descriptions of the programs.
-pub fn sections(table: &Table, programs: &[Program], size: Size) -> Result<Vec<Section>> {
+/// All parts, from the results of one study, those of the same with jemalloc, and the descriptions of the programs.
+pub fn sections(
+    table: &Table,
+    jemalloc: &Table,
+    programs: &[Program],
+    size: Size,
+) -> Result<Vec<Section>> {
     let page = Page {
         table,
+        jemalloc,
         programs,
         theirs: Published::parse(PUBLISHED)?,
     };
@@ -42,6 +48,7 @@ pub fn sections(table: &Table, programs: &[Program], size: Size) -> Result<Vec<S
         ("regressions", page.regressions()),
         ("pairs", page.pairs()),
         ("memories", page.memories()),
+        ("allocators", page.allocators()),
         ("missing", page.missing()),
     ];
     Ok(all.map(|(name, text)| Section { name, text }).into())
@@ -68,6 +75,7 @@ pub fn written_into(document: &str, sections: &[Section]) -> Result<String> {
 
 struct Page<'a> {
     table: &'a Table,
+    jemalloc: &'a Table,
     programs: &'a [Program],
     theirs: Vec<Published>,
 }
@@ -129,6 +137,13 @@ impl Page<'_> {
             .program(&row.program)
             .and_then(|p| p.stands_for.clone());
         of.unwrap_or("-".into())
+    }
+
+    /// Nanoseconds by which a request is dearer than under `dram`, on average.
+    fn added(&self, row: &Row, memory: &str) -> Option<f64> {
+        let (base, f) = (row.of("dram")?, row.of(memory)?);
+        let requests = Some(f.nvmm.requests()).filter(|n| *n > 0)?;
+        Some((f.time_ps as f64 - base.time_ps as f64) / 1000.0 / requests as f64)
     }
 
     fn models(&self) -> Vec<&str> {
@@ -212,6 +227,8 @@ impl Page<'_> {
         let names = head(&[
             "program",
             "requests/s",
+            "ns added a request, coarse",
+            "extended",
             "ACT/REQ",
             "row hits",
             "BANK_PARA",
@@ -230,6 +247,8 @@ impl Page<'_> {
                 Some(vec![
                     r.program.clone(),
                     grouped(f.requests_per_s()),
+                    number(self.added(r, "coarse"), 0),
+                    number(self.added(r, "extended"), 0),
                     number(f.nvmm.act_per_req(), 2),
                     number(f.nvmm.row_hit_rate(), 2),
                     number(f.nvmm.bank_para(), 2),
@@ -537,6 +556,43 @@ impl Page<'_> {
         markdown(&names, 2, &rows)
     }
 
+    /// Seconds and requests with both allocators, where there are results with both.
+    fn allocators(&self) -> String {
+        let names = head(&[
+            "program",
+            "method",
+            "ours, s",
+            "jemalloc, s",
+            "jemalloc / ours",
+            "requests, jemalloc / ours",
+            "ACT/REQ, ours",
+            "ACT/REQ, jemalloc",
+        ]);
+        let mut rows = Vec::new();
+        for row in &self.jemalloc.rows {
+            let Some(ours) = self.table.rows.iter().find(|r| r.program == row.program) else {
+                continue;
+            };
+            for m in &self.jemalloc.memories {
+                let (Some(a), Some(b)) = (ours.of(m), row.of(m)) else {
+                    continue;
+                };
+                let ratio = |b: f64, a: f64| (a > 0.0).then(|| b / a);
+                rows.push(vec![
+                    row.program.clone(),
+                    m.clone(),
+                    format!("{:.3}", a.seconds()),
+                    format!("{:.3}", b.seconds()),
+                    number(ratio(b.seconds(), a.seconds()), 2),
+                    number(ratio(b.nvmm.requests() as f64, a.nvmm.requests() as f64), 2),
+                    number(a.nvmm.act_per_req(), 2),
+                    number(b.nvmm.act_per_req(), 2),
+                ]);
+            }
+        }
+        markdown(&names, 2, &rows)
+    }
+
     fn missing(&self) -> String {
         let mut out = String::new();
         let mut all = 0;
@@ -607,12 +663,7 @@ impl Explained {
         let names: &[&str] = match self {
             Explained::Requests => &["requests"],
             Explained::Sum => &["requests", "ACT/REQ", "BANK_PARA", "writes"],
-            Explained::Products => &[
-                "requests",
-                "requests act",
-                "requests bank",
-                "requests write",
-            ],
+            Explained::Products => &["requests", "× ACT/REQ", "× BANK_PARA", "× write share"],
         };
         head(names)
     }

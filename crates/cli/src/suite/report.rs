@@ -7,7 +7,7 @@ use crate::output::{self, Exit, Messages, SUCCESS};
 use anyhow::{bail, Context};
 use nagori_memtime::Method;
 use nagori_suite::analysis::Table;
-use nagori_suite::{archive, page, read_archive, Conditions, Memory, Record, Store};
+use nagori_suite::{archive, page, read_archive, Conditions, Malloc, Memory, Record, Store};
 use serde_json::json;
 use std::fs;
 
@@ -57,7 +57,14 @@ pub fn command(a: &ReportArgs, messages: &Messages) -> anyhow::Result<Exit> {
         return Ok(SUCCESS);
     }
     let programs = library(&a.library).programs()?;
-    let sections = page::sections(&table, &programs, a.size)?;
+    let jemalloc = Table::of(
+        &records,
+        &Conditions {
+            malloc: Malloc::Jemalloc,
+            ..like
+        },
+    );
+    let sections = page::sections(&table, &jemalloc, &programs, a.size)?;
     match &a.document {
         Some(path) => {
             let old = fs::read_to_string(path)

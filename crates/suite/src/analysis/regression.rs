@@ -66,13 +66,15 @@ impl Regression {
         };
         let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>();
         let mut q: Vec<Vec<f64>> = Vec::new();
-        let mut r = vec![vec![0.0; width]; width];
+        // By column: its shares of the vectors before, and the length of what is left.
+        let mut r: Vec<Vec<f64>> = Vec::new();
         for c in 0..width {
             let mut v = column(c);
             let before = dot(&v, &v).sqrt();
-            for (k, unit) in q.iter().enumerate() {
+            let mut shares = Vec::new();
+            for unit in &q {
                 let share = dot(unit, &v);
-                r[k][c] = share;
+                shares.push(share);
                 v.iter_mut().zip(unit).for_each(|(x, u)| *x -= share * u);
             }
             let length = dot(&v, &v).sqrt();
@@ -80,7 +82,8 @@ impl Regression {
             if length <= before * 1e-9 || length == 0.0 {
                 return None;
             }
-            r[c][c] = length;
+            shares.push(length);
+            r.push(shares);
             v.iter_mut().for_each(|x| *x /= length);
             q.push(v);
         }
@@ -88,7 +91,7 @@ impl Regression {
         let mut factors: Vec<f64> = q.iter().map(|unit| dot(unit, &values)).collect();
         for c in (0..width).rev() {
             for k in c + 1..width {
-                factors[c] -= r[c][k] * factors[k];
+                factors[c] -= r[k][c] * factors[k];
             }
             factors[c] /= r[c][c];
         }

@@ -21,7 +21,7 @@ impl Random {
 
     /// One of 0 to `n` - 1; `n` is more than 0.
     pub fn below(&mut self, n: u64) -> u64 {
-        (u128::from(self.next()) * u128::from(n) >> 64) as u64
+        ((u128::from(self.next()) * u128::from(n)) >> 64) as u64
     }
 }
 
