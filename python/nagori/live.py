@@ -12,13 +12,16 @@ from ._options import PathLike
 from ._tree import Time, Tree, table
 from .run import Run
 
+#: Machine time between two looks at the console.
+_LOOK_PS = 200_000_000_000
+
 
 @dataclass(frozen=True)
 class Halt:
     """Why a machine stands."""
 
     why: str
-    """`point`; `idle`: it waits for input, or for nothing that could come; `off`: it has ended; ..."""
+    """`point`; `idle`: nothing can happen any more, but for input; `off`: it has ended; ..."""
     exit_code: Optional[int] = None
     """That of the guest, if it has ended itself."""
     message: Optional[str] = None
@@ -75,6 +78,8 @@ class Live:
         self._program = program
         self._live = live
         self._halt: Optional[Halt] = None
+        # Where the next text is looked for in what the console has shown.
+        self._found = 0
 
     def __enter__(self) -> "Live":
         return self
@@ -103,14 +108,40 @@ class Live:
         self._go(when)
         halt = self.halt
         if halt is None or halt.why != "point":
-            why = "it waits for input, or for nothing that could come"
+            why = "nothing can happen any more"
             if halt is not None and halt.why != "idle":
                 why = halt.message or f"it ended by itself ({halt.why}, exit code {halt.exit_code})"
             raise Error(f"the machine did not come to {when}: {why}")
         return self
 
+    def until_console(self, text: str, *, within_s: float = 60.0) -> "Live":
+        """Runs until the console shows a text that no call before has found; looks every 200 ms of machine time.
+
+        Args:
+            within_s: machine time after which it is an error.
+
+        Raises:
+            Error: the machine has ended, or the time is over, before that.
+            KeyboardInterrupt: after Ctrl-C; the machine stands, and can go on.
+        """
+        now = self.time.ps
+        last = now + int(within_s * 1e12)
+        while True:
+            console = self._live.console()[0]
+            at = console.find(text.encode(), self._found)
+            if at >= 0:
+                self._found = at + len(text.encode())
+                return self
+            if now >= last:
+                raise Error(f"the console has not shown {text!r} within {within_s} s of machine time")
+            now = min(now + _LOOK_PS, last)
+            self.until(f"time:{now} ps")
+
     def run(self) -> "Live":
-        """Runs to the end, or until the guest waits for input; `halt` says which."""
+        """Runs to the end, or until nothing could happen any more; `halt` says which.
+
+        A system that waits at its prompt has timers, and runs on: `until_console` stops it there.
+        """
         self._go(None)
         return self
 
