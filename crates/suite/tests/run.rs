@@ -131,7 +131,8 @@ fn programs_are_run_and_kept() {
     };
     let (fast, slow) = (figures(&dram), figures(&extended));
     assert_eq!(dram.output, extended.output);
-    assert_eq!(fast.nvmm.reads, slow.nvmm.reads);
+    // The kernel's ticks come at other places, and it has some of its own data on NVMM.
+    assert!(fast.nvmm.reads.abs_diff(slow.nvmm.reads) < fast.nvmm.reads / 20);
     assert!(fast.nvmm.reads > 3000, "{fast:?}");
     assert!(
         slow.time_ps > fast.time_ps * 11 / 10,

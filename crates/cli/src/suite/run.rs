@@ -17,13 +17,14 @@ pub fn command(a: &RunArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let programs = chosen(a, &library)?;
     let store = Store::open(&a.store.store)?;
     let mut lab = Lab::new(library, a.cache.cache.clone(), messages)?;
-    // All conditions of a program come one after the other, so that an ended study has whole rows.
-    let mut tasks = Vec::new();
-    for p in &programs {
-        for c in conditions(a) {
-            tasks.push(lab.task(p, &c)?);
+    let tasks = match tasks(a, &mut lab, &programs) {
+        Ok(tasks) => tasks,
+        // Ended while an image was built.
+        Err(e) => {
+            messages.signals().check()?;
+            return Err(e);
         }
-    }
+    };
     let mut done = Vec::new();
     let mut todo = Vec::new();
     for t in tasks {
@@ -68,8 +69,11 @@ pub fn command(a: &RunArgs, messages: &Messages) -> anyhow::Result<Exit> {
     for r in &failed {
         tell(r, messages);
     }
-    result?;
-    if let Err(e) = messages.signals().check() {
+    let ended_early = messages.signals().check();
+    if ended_early.is_ok() {
+        result?;
+    }
+    if let Err(e) = ended_early {
         messages.note(&format!(
             "{ended} of {all} runs have ended; the same command goes on from there"
         ));
@@ -79,6 +83,17 @@ pub fn command(a: &RunArgs, messages: &Messages) -> anyhow::Result<Exit> {
         true => SUCCESS,
         false => MEANINGLESS,
     })
+}
+
+/// All runs. Those of a program come one after the other, so that an ended study has whole rows.
+fn tasks(a: &RunArgs, lab: &mut Lab<'_>, programs: &[Program]) -> anyhow::Result<Vec<Task>> {
+    let mut all = Vec::new();
+    for p in programs {
+        for c in conditions(a) {
+            all.push(lab.task(p, &c)?);
+        }
+    }
+    Ok(all)
 }
 
 /// The programs to be run.
