@@ -1,5 +1,6 @@
 """Descriptions of machines and memories."""
 
+import difflib
 import json
 import pathlib
 from collections.abc import Iterator, Mapping
@@ -50,7 +51,7 @@ class Description(Mapping[str, Value]):
         try:
             return self._values[key]
         except KeyError:
-            near = [k for k in self._values if k.endswith(key.rsplit(".", 1)[-1])]
+            near = difflib.get_close_matches(key, self._values, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise KeyError(f"{self.source} has no value {key}{hint}") from None
 
