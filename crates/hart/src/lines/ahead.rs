@@ -656,13 +656,20 @@ impl Coherence {
         limit == 0 || first.parts[hart].mshrs.has_free(limit, now)
     }
 
-    /// The first cycle after `now` at which a register on a hart's way to memory is free again, of those known.
-    pub(super) fn next_free(&self, hart: usize, now: u64) -> u64 {
+    /// The first cycle at which a register on a hart's way to memory is free again for somebody who has found none at a
+    /// cycle, of those known; that cycle or an earlier one if it is free already.
+    pub(super) fn next_free(&self, hart: usize, looked: u64) -> u64 {
         let first = self.levels.first[Side::Data as usize].parts.get(hart);
         let outer = self.levels.levels.iter().map(|l| &l.parts[l.of(hart)]);
         let all = first.into_iter().chain(outer);
-        let next = all.filter_map(|p| p.mshrs.next_free(now)).min();
+        let next = all.filter_map(|p| p.mshrs.next_free(looked)).min();
         next.unwrap_or(u64::MAX)
+    }
+
+    /// Registers on a hart's way to memory that are free at a cycle are no longer noted.
+    pub(super) fn forget_free(&mut self, hart: usize, now: u64) {
+        let passed = (Some(Side::Data), 0..self.levels.levels.len(), hart);
+        self.each_passed(passed, |_, m| m.forget_free(now));
     }
 
     /// A line is on its way to a hart's data cache with the right to store, for which

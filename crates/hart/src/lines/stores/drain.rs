@@ -171,9 +171,16 @@ impl Coherence {
 
     /// When a register may be free for a request of a hart: at once, or when the next one is given back.
     fn next_register(&self, hart: usize, starved: bool) -> u64 {
-        match starved {
-            true => self.next_free(hart, self.buffers(hart).looked),
-            false => self.levels.stores.clock,
+        let looked = self.buffers(hart).looked;
+        let next = if starved {
+            self.next_free(hart, looked)
+        } else {
+            0
+        };
+        if next <= looked {
+            self.levels.stores.clock
+        } else {
+            next
         }
     }
 
@@ -229,6 +236,7 @@ impl Coherence {
                 continue;
             }
             concerned = hart;
+            self.forget_free(hart, now);
             let b = self.buffers_mut(hart);
             (b.starved, b.looked) = (false, now);
             b.leaving.retain(|l| l.comes.is_none_or(|c| c > now));
