@@ -247,28 +247,3 @@ impl Machine {
         self.world.ps(cycle)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn labels_are_text_where_they_can_be() {
-        let text = |bytes: [u8; 8]| {
-            let value = u64::from_le_bytes(bytes);
-            let (time_ps, hart, instructions) = (0, 0, 0);
-            Label {
-                value,
-                time_ps,
-                hart,
-                instructions,
-            }
-            .text()
-        };
-        assert_eq!(text(*b"phase 1\0").as_deref(), Some("phase 1"));
-        assert_eq!(text(*b"12345678").as_deref(), Some("12345678"));
-        assert_eq!(text([0; 8]), None);
-        assert_eq!(text(*b"a\0b\0\0\0\0\0"), None);
-        assert_eq!(text(*b"a\x07\0\0\0\0\0\0"), None);
-    }
-}

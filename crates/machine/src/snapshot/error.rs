@@ -2,8 +2,8 @@
 
 use super::describe::Difference;
 use super::layout::FORMAT;
-use nagori_platform::config::ConfigError;
 use crate::{LoadError, MachineError};
+use nagori_platform::config::ConfigError;
 use nagori_ram::RamError;
 
 /// A snapshot that cannot be written or read.

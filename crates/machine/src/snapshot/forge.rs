@@ -2,10 +2,31 @@
 //! only ever fail at a checksum.
 
 use super::error::SnapshotError;
-use super::layout::{Chunk, Trailer};
+use super::layout::{self, Trailer};
 use super::read::Snapshot;
 use super::source::Bytes;
 use xxhash_rust::xxh3::xxh3_64;
+
+pub use super::layout::Chunk;
+
+/// Bytes in front of a file's description.
+pub const PREFIX: u64 = layout::PREFIX;
+/// Bytes of memory in a chunk.
+pub const CHUNK: u64 = layout::CHUNK;
+
+/// The chunks of a file, and the stated length of its state.
+pub fn taken_apart(file: &[u8]) -> Result<(Vec<Chunk>, u64), SnapshotError> {
+    let s = Snapshot::new(Bytes(file.to_vec()))?;
+    let chunks = s.chunks.iter().map(|c| c.0).collect();
+    Ok((chunks, s.trailer.state_bytes))
+}
+
+/// Where in a file the software is that a restart loads again.
+pub fn software(file: &[u8]) -> Result<std::ops::Range<usize>, SnapshotError> {
+    let t = Snapshot::new(Bytes(file.to_vec()))?.trailer;
+    let start = t.software_at as usize;
+    Ok(start..start + t.software_len as usize)
+}
 
 /// A file with another index (records) or state (compressed), and the stated length of that state.
 pub fn parts(

@@ -87,7 +87,7 @@ pub(super) fn read_prefix(p: &[u8; PREFIX as usize]) -> Result<(u64, u64), Snaps
 
 /// A chunk of memory in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Chunk {
+pub struct Chunk {
     /// Its number: the first byte in memory divided by [`CHUNK`].
     pub number: u32,
     /// Length of its frame.
@@ -102,6 +102,7 @@ impl Chunk {
     /// Length of a record.
     pub const RECORD: u64 = 16 + PAGES / 8;
 
+    /// Writes the record.
     pub fn encode(&self, to: &mut Vec<u8>) {
         to.extend(self.number.to_le_bytes());
         to.extend(self.len.to_le_bytes());
@@ -111,6 +112,7 @@ impl Chunk {
         }
     }
 
+    /// Reads a record.
     pub fn decode(b: &[u8]) -> Chunk {
         let mut pages = [0; PAGES as usize / 64];
         for (i, p) in pages.iter_mut().enumerate() {

@@ -23,6 +23,3 @@ pub use layout::FORMAT;
 pub use read::{Header, Snapshot};
 pub use source::{Bytes, Source};
 pub use write::Written;
-
-#[cfg(test)]
-mod tests;

@@ -5,6 +5,7 @@ use nagori_machine::snapshot::{Bytes, Meta, Snapshot};
 use nagori_machine::{Engine, Machine, Stop, TranslatorOptions};
 use nagori_platform::config::{Library, Machine as Description};
 use nagori_platform::control::{ControlError, Fixed};
+use nagori_platform::iomap::command;
 use nagori_platform::tree;
 
 /// In supervisor mode: prints `A` through the UART at 0x9000_0000, tries to make its hart run VM 65 by the control block,

@@ -4,7 +4,7 @@ use crate::common::random::op;
 use crate::common::*;
 use nagori_hart::HartStats;
 use nagori_isa::Op;
-use nagori_machine::{Engine, Machine, Regions, Stop, TranslatorOptions};
+use nagori_machine::{Engine, Label, Machine, Regions, Stop, TranslatorOptions};
 use nagori_platform::config::Method;
 
 const TRANSLATOR: Engine = Engine::Translator(TranslatorOptions {
@@ -282,4 +282,24 @@ fn a_program_that_marks_without_end_fills_no_memory() {
     assert_eq!(m.run(u64::MAX, Some(60_000)), Stop::Instructions);
     assert_eq!((m.labels().len(), m.marks().len()), (16384, 16384));
     assert!(m.labels_lost() > 7000, "{}", m.labels_lost());
+}
+
+#[test]
+fn labels_are_text_where_they_can_be() {
+    let text = |bytes: [u8; 8]| {
+        let value = u64::from_le_bytes(bytes);
+        let (time_ps, hart, instructions) = (0, 0, 0);
+        Label {
+            value,
+            time_ps,
+            hart,
+            instructions,
+        }
+        .text()
+    };
+    assert_eq!(text(*b"phase 1\0").as_deref(), Some("phase 1"));
+    assert_eq!(text(*b"12345678").as_deref(), Some("12345678"));
+    assert_eq!(text([0; 8]), None);
+    assert_eq!(text(*b"a\0b\0\0\0\0\0"), None);
+    assert_eq!(text(*b"a\x07\0\0\0\0\0\0"), None);
 }

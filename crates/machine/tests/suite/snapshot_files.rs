@@ -1,9 +1,9 @@
 //! Snapshot files: every kind of damage is an error, and nothing is lost in saving and restoring.
 
-use super::layout::{Chunk, CHUNK, PREFIX};
-use super::*;
+use nagori_machine::snapshot::forge::{self, Chunk, CHUNK, PREFIX};
+use nagori_machine::snapshot::*;
+use nagori_machine::Machine;
 use nagori_platform::config::{Library, Machine as Description};
-use crate::Machine;
 use proptest::prelude::*;
 use std::sync::OnceLock;
 
@@ -121,10 +121,10 @@ fn what_a_restart_loads_comes_along() {
     s.verify().unwrap();
     assert_eq!(s.software().unwrap(), Some(software.clone()));
     // Every byte of it is covered.
-    let t = &s.trailer;
-    for at in [t.software_at, t.software_at + t.software_len - 1] {
+    let place = forge::software(&file).unwrap();
+    for at in [place.start, place.end - 1] {
         let mut f = file.clone();
-        f[at as usize] ^= 1;
+        f[at] ^= 1;
         let e = Snapshot::new(Bytes(f)).unwrap().software().unwrap_err();
         assert!(matches!(e, SnapshotError::Damaged(_)), "{e}");
     }
@@ -251,11 +251,9 @@ fn forged(index: Option<Vec<u8>>, state: Option<Vec<u8>>, state_bytes: u64) -> V
 
 #[test]
 fn forged_parts_are_errors() {
-    let s = Snapshot::new(Bytes(sample().to_vec())).expect("a snapshot");
-    let t = s.trailer;
-    assert_eq!(forged(None, None, t.state_bytes), sample());
+    let (chunks, state_bytes) = forge::taken_apart(sample()).expect("a snapshot");
+    assert_eq!(forged(None, None, state_bytes), sample());
     // Chunks out of order, outside memory, of the wrong length.
-    let chunks: Vec<Chunk> = s.chunks.iter().map(|c| c.0).collect();
     let mut wrong: Vec<Vec<Chunk>> = vec![chunks.clone(); 4];
     wrong[0].swap(0, 1);
     wrong[1].last_mut().expect("a chunk").number = u32::MAX;
@@ -264,7 +262,7 @@ fn forged_parts_are_errors() {
     for list in wrong {
         let mut index = Vec::new();
         list.iter().for_each(|c| c.encode(&mut index));
-        let e = error(forged(Some(index), None, t.state_bytes));
+        let e = error(forged(Some(index), None, state_bytes));
         assert!(matches!(e, SnapshotError::Damaged(_)), "{e}");
     }
     // Invalid state: not a state, longer than stated, or not compressed.
