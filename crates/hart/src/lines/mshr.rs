@@ -79,19 +79,9 @@ impl Mshrs {
         self.waiting.is_empty() && taken < limit as usize
     }
 
-    /// The first cycle at which a register is free again for somebody who has found none at a cycle, of those known. It
-    /// may be that cycle or an earlier one, if that has become known since.
-    pub fn next_free(&self, looked: u64) -> Option<u64> {
-        let queued = !self.waiting.is_empty();
-        let all = self.until.iter().copied();
-        all.filter(|end| *end > looked || !queued).min()
-    }
-
-    /// Registers that are free at a cycle are no longer noted, unless harts wait for them.
-    pub fn forget_free(&mut self, now: u64) {
-        if self.waiting.is_empty() {
-            self.taken(now);
-        }
+    /// The first cycle after `now` at which a register is free again, of those known.
+    pub fn next_free(&self, now: u64) -> Option<u64> {
+        self.until.iter().copied().filter(|end| *end > now).min()
     }
 
     /// Takes a register for a hart's miss, also for one that has waited and is tried again. Returns
@@ -220,25 +210,6 @@ mod tests {
         assert_eq!((m.due(), m.blocks(1)), (Some(70), true));
         assert_eq!(m.grant(), Some((1, 30)));
         assert!(!m.blocks(1));
-    }
-
-    #[test]
-    fn what_is_free_already_is_found_until_it_is_forgotten() {
-        let mut m = Mshrs::default();
-        assert!(m.take(1, 0, 10).is_some());
-        assert_eq!(m.next_free(50), None, "memory has not answered");
-        m.end(0, 40);
-        assert_eq!(m.next_free(50), Some(40), "known since");
-        m.forget_free(39);
-        assert_eq!(m.next_free(50), Some(40));
-        m.forget_free(50);
-        assert_eq!(m.next_free(50), None);
-        assert!(m.take(1, 1, 60).is_some() && m.take(1, 2, 61).is_none());
-        m.end(1, 70);
-        m.forget_free(80);
-        assert_eq!(m.next_free(80), None, "it is hart 2's");
-        assert_eq!(m.next_free(60), Some(70));
-        assert_eq!(m.grant(), Some((2, 61)));
     }
 
     #[test]

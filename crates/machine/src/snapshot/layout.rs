@@ -21,7 +21,7 @@ pub(super) const MAGIC: [u8; 8] = *b"\x89NAGORI\n";
 /// Last bytes of a file.
 const END: [u8; 8] = *b"NAGORI\n\x1a";
 /// Version of the layout and of the state inside.
-pub const FORMAT: u32 = 12;
+pub const FORMAT: u32 = 13;
 /// Length of the prefix.
 pub(super) const PREFIX: u64 = 24;
 /// Longest header.
