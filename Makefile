@@ -32,7 +32,7 @@ demo: build ## Boot Debian, measure NVMM under every method, print tables, draw 
 
 # One after the other, in this order, whatever -j says.
 .NOTPARALLEL:
-test: test-rust test-bare same-quick cost validate-quick rtl-quick lint ## Everything that CI checks
+test: test-rust test-bare test-python same-quick cost validate-quick rtl-quick lint ## Everything that CI checks
 	@echo 'make test: all passed'
 
 # No test may be skipped for want of a tool. The seed is fixed, so that a tree passes or fails
@@ -54,6 +54,17 @@ search: setup ## Random machines and programs: engines, slices and snapshots aga
 
 search-builds: setup ## The same with the bare-metal programs, compiled in random ways
 	$(SEARCH) search::builds::search
+
+test-python: setup ## The Python package: types, and tests with bare-metal programs
+	cargo build -p nagori-cli -p nagori-python
+	@echo '== The Python package =='
+	@scripts/test-python $(TARGET)/debug/lib_nagori.so build/python $(ARGS)
+
+# maturin comes from the package index, into a place of its own. ARGS='--profile dev' for the build of the tests.
+wheel: setup ## The Python package with the command, as a wheel in target/wheels
+	python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --upgrade \
+		--target build/maturin 'maturin>=1.8,<2'
+	cd python && ../build/maturin/bin/maturin build --out $(TARGET)/wheels $(or $(ARGS),--release)
 
 # The programs that check the emulator are checked by QEMU first.
 test-bare: setup ## Bare-metal checks, under QEMU and under Nagori
@@ -136,6 +147,15 @@ rtl-synth: ## Size and speed of the hardware on an ECP5, as a table
 validate-services: setup ## dropbear and PostgreSQL, installed, started, asked
 	NAGORI_REQUIRE_TOOLS=1 cargo test -p nagori-cli --test services -- --ignored
 
+# Every program of the study ends with its checksum: minutes.
+suite-check: build ## The application study's programs in the size `small`, under dram and extended
+	$(NAGORI) suite run --size small --methods dram,extended --store build/suite $(ARGS)
+
+# Hours; it goes on where it was ended.
+suite: build ## The application study on vc707, and its page
+	$(NAGORI) suite run --store build/suite-results $(ARGS)
+	$(NAGORI) suite report --store build/suite-results --save suite/results/vc707.jsonl.zst --document docs/suite.md
+
 # On the host, where `make test` tries the same, a run takes a moment; booted, minutes.
 crash-corpus: build ## Seeded bugs in flushes and fences, found on the booted machine (docs/crash-model.md)
 	scripts/crash-corpus $(NAGORI) --order commit
@@ -183,6 +203,10 @@ docs: ## The board's tables and picture in README.md and docs/accuracy.md, measu
 fresh-machine: ## Both commands on a Debian 12 and 13 that were installed a moment ago (root; ARGS=--help)
 	@scripts/fresh-machine $(ARGS)
 
+# ARGS='--debian bookworm' for a minimal Debian instead of nothing but the command.
+bare-host: build ## The command on hosts that have next to nothing, as an ordinary user (root)
+	@scripts/bare-host $(NAGORI) $(ARGS)
+
 fuzz-smoke: setup ## A minute of fuzzing on the stable toolchain
 	$(MAKE) -C fuzz smoke
 
@@ -191,4 +215,4 @@ clean: ## Remove what was built
 	$(MAKE) -C guest/bare clean
 	cargo clean
 
-.PHONY: help setup build install install-lib demo test test-rust search search-builds rtl-quick rtl-check rtl-rocket rtl-formal rtl-synth validate validate-quick validate-four validate-docs validate-services test-bare same same-quick cost cost-release speed-guard lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke crash-corpus clean bench-native bench-iomap
+.PHONY: bare-host help setup build install install-lib demo test test-rust test-python wheel search search-builds rtl-quick rtl-check rtl-rocket rtl-formal rtl-synth validate validate-quick validate-four validate-docs validate-services test-bare same same-quick cost cost-release speed-guard lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke crash-corpus suite suite-check clean bench-native bench-iomap

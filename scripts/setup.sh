@@ -35,8 +35,7 @@ pkg-config pkg-config
 ip iproute2
 gdb-multiarch gdb-multiarch
 ssh openssh-client
-apt-get apt
-dpkg-deb dpkg
+tar tar
 '
 
 missing() {

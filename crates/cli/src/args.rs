@@ -279,12 +279,24 @@ pub struct CacheArgs {
     /// Directory of guest images [default: NAGORI_CACHE, else ~/.cache/nagori].
     #[arg(long = "cache", value_name = "DIR", help_heading = "Software")]
     pub cache: Option<PathBuf>,
+    /// Debian mirror, the directory that holds `dists` and `pool`, if an image has to be built [default: NAGORI_MIRROR,
+    /// else that of this host's apt].
+    #[arg(long, value_name = "URL", help_heading = "Software")]
+    pub mirror: Option<String>,
+    /// Fetch nothing: what is not in the cache is an error.
+    #[arg(long, help_heading = "Software")]
+    pub offline: bool,
 }
 
 impl CacheArgs {
     /// Where images are kept.
     pub fn options(&self) -> anyhow::Result<Options> {
-        Ok(image::options(self.cache.as_deref())?)
+        let mut options = image::options(self.cache.as_deref())?;
+        if self.mirror.is_some() {
+            options.mirror.clone_from(&self.mirror);
+        }
+        options.offline = self.offline;
+        Ok(options)
     }
 
     /// Where images are kept, and with which modules.

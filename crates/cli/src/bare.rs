@@ -2,17 +2,19 @@
 
 use crate::args::{concat_examples, DeviceArgs, MachineArgs, RunArgs};
 use crate::console;
-use crate::guest::{self, Attended};
+use crate::guest::{self, Attended, Software};
 use crate::numbers::in_units;
 use crate::output::{Exit, Messages};
 use anyhow::{anyhow, bail, ensure, Context};
 use clap::Args;
-use nagori_platform::loader::{self, Agreed as Symbols, FileData, LoadError, RamRange, Role};
+use nagori_platform::loader::{
+    self, Agreed as Places, FileData, LoadError, RamRange, Role, Symbols,
+};
 use nagori_platform::tree::{self, BootInfo};
 use nagori_session::drive::{htif::Words, SignatureFile};
 use nagori_session::guest::Agreed;
 use nagori_session::software::bus;
-use nagori_session::{program, Job};
+use nagori_session::{program, Caller, Job};
 use std::path::PathBuf;
 
 const BARE_EXAMPLES: &str = "\
@@ -69,6 +71,23 @@ fn granularity(text: &str) -> Result<u32, String> {
 
 /// Runs the command.
 pub fn command(a: &BareArgs, messages: &Messages) -> anyhow::Result<Exit> {
+    let (software, symbols) = prepare(a, messages)?;
+    let console = console::Options {
+        interactive: false,
+        interrupt: false,
+    };
+    let attended = Attended {
+        args: &a.run_args,
+        console,
+        program: Some(a.program.display().to_string()),
+        symbols,
+        devices: &software.devices,
+    };
+    guest::execute(&software.description, software.job, attended, messages)
+}
+
+/// The program on its machine, and the names of its addresses.
+pub fn prepare(a: &BareArgs, caller: &dyn Caller) -> anyhow::Result<(Software, Symbols)> {
     let mut settings = a.run_args.settings();
     settings.extend(a.run_args.clock());
     settings.extend(a.run_args.nvmm.settings(&a.machine.set));
@@ -92,30 +111,24 @@ pub fn command(a: &BareArgs, messages: &Messages) -> anyhow::Result<Exit> {
         ..range
     };
     elf.plan.add_tree(dram, tree)?;
-    elf.plan.warnings.iter().for_each(|w| messages.warning(w));
+    elf.plan.warnings.iter().for_each(|w| caller.warning(w));
     let htif = agreed(a, &elf.agreed, range)
         .with_context(|| format!("{} does not agree with the host", file.path))?;
-    let console = console::Options {
-        interactive: false,
-        interrupt: false,
-    };
     let job = Job {
         htif,
         timed: !a.run_args.functional,
         ..guest::job(elf.plan, &a.run_args)
     };
-    let attended = Attended {
-        args: &a.run_args,
-        console,
-        program: Some(a.program.display().to_string()),
-        symbols: elf.symbols,
-        devices: &devices,
+    let software = Software {
+        description,
+        job,
+        devices,
     };
-    guest::execute(&description, job, attended, messages)
+    Ok((software, elf.symbols))
 }
 
 /// The addresses that a program gives by its symbols, all of them inside memory.
-fn agreed(a: &BareArgs, symbols: &Symbols, memory: RamRange) -> anyhow::Result<Agreed> {
+fn agreed(a: &BareArgs, symbols: &Places, memory: RamRange) -> anyhow::Result<Agreed> {
     let inside = |name: &str, addr: u64, len: u64| {
         let end = addr.saturating_add(len);
         ensure!(

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use nagori_platform::loader::Symbols;
 use nagori_session::devices::DiskSpec;
 use nagori_session::software::{self, isolation, on_hart, KernelFile, Part, Software, ROOT_DISK};
-use nagori_session::{image, rtc, Job};
+use nagori_session::{image, rtc, Caller, Job};
 
 const BOOT_EXAMPLES: &str = "\
 Examples:
@@ -144,6 +144,23 @@ impl Expose {
 /// Runs the command.
 pub fn command(a: &BootArgs, messages: &Messages) -> anyhow::Result<Exit> {
     a.run_args.check_outputs()?;
+    let software = prepare(a, messages)?;
+    let console = console::Options {
+        interactive: true,
+        interrupt: a.run.is_some(),
+    };
+    let attended = Attended {
+        args: &a.run_args,
+        console,
+        program: None,
+        symbols: Symbols::default(),
+        devices: &software.devices,
+    };
+    guest::execute(&software.description, software.job, attended, messages)
+}
+
+/// What is booted, on its machine.
+pub fn prepare(a: &BootArgs, caller: &dyn Caller) -> anyhow::Result<guest::Software> {
     let mut settings = Vec::new();
     if let Some(how) = a.nvmm {
         settings.push(how.setting());
@@ -155,7 +172,7 @@ pub fn command(a: &BootArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let mut append = a.append.clone();
     let mut root = None;
     if let Some(name) = &a.rootfs {
-        let file = image::rootfs::find(&a.cache.options()?, name, messages)?;
+        let file = image::rootfs::find(&a.cache.options()?, name, caller)?;
         root = Some(file.clone());
         devices.disks.insert(0, DiskSpec::rootfs(file));
         // The first is for our init, the others for Debian's own initial root file system.
@@ -194,37 +211,30 @@ pub fn command(a: &BootArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let complete = a.kernel.is_some() && a.initrd.is_some() && a.firmware.is_some();
     let cached = match complete {
         true => None,
-        false => Some(image::build(&a.cache.options_with(&a.modules)?, messages)?),
+        false => Some(image::build(&a.cache.options_with(&a.modules)?, caller)?),
     };
     let description = rtc::of_image(description, cached.as_ref(), root.as_deref())?;
     let plan = software::plan(&description, &software, cached.as_ref())?;
-    plan.warnings.iter().for_each(|w| messages.warning(w));
+    plan.warnings.iter().for_each(|w| caller.warning(w));
     if let (Some(_), Some(_), None, Some(image)) = (&root, &a.kernel, &a.initrd, &cached) {
         let ours = &image.manifest.kernel_release;
         let release = software::kernel_release(&plan).unwrap_or_else(|| "another one".into());
         if release != *ours {
-            messages.note(&format!(
+            caller.note(&format!(
                 "the kernel is {release}, the modules of the initial root file system are those of {ours}: \
                  ext4, virtio_mmio and virtio_blk have to be built into the kernel, or come with --initrd"
             ));
         }
     }
-    let console = console::Options {
-        interactive: true,
-        interrupt: a.run.is_some(),
-    };
     let job = Job {
         timed: a.run_args.timed,
         send_end: true,
         prompted: software.prompts(),
         ..guest::job(plan, &a.run_args)
     };
-    let attended = Attended {
-        args: &a.run_args,
-        console,
-        program: None,
-        symbols: Symbols::default(),
-        devices: &devices,
-    };
-    guest::execute(&description, job, attended, messages)
+    Ok(guest::Software {
+        description,
+        job,
+        devices,
+    })
 }

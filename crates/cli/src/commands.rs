@@ -4,8 +4,10 @@ use crate::args::EXIT_CODES;
 use crate::bare::BareArgs;
 use crate::bench::args::BenchCommand;
 use crate::boot::BootArgs;
+use crate::cache::CacheCommand;
 use crate::crash::args::CrashArgs;
 use crate::disasm::DisasmArgs;
+use crate::doctor::DoctorArgs;
 use crate::image::args::ImageCommand;
 use crate::iomap::IomapCommand;
 use crate::machine::MachineCommand;
@@ -17,9 +19,10 @@ use crate::output::{Exit, Messages};
 use crate::remote::ctl::CtlArgs;
 use crate::run::{CompareArgs, RunProgramArgs};
 use crate::snapshot::{ResumeArgs, SnapshotCommand};
+use crate::suite::SuiteCommand;
 use crate::{
-    bare, bench, boot, crash, disasm, image, iomap, machine, mem, native, nvmm, off2f, remote, run,
-    snapshot,
+    bare, bench, boot, cache, crash, disasm, doctor, image, iomap, machine, mem, native, nvmm,
+    off2f, remote, run, snapshot, suite,
 };
 use clap::{Parser, Subcommand};
 
@@ -52,6 +55,9 @@ pub enum Command {
     #[command(subcommand)]
     Image(ImageCommand),
     #[command(subcommand)]
+    Cache(CacheCommand),
+    Doctor(DoctorArgs),
+    #[command(subcommand)]
     Snapshot(SnapshotCommand),
     #[command(subcommand)]
     Bench(BenchCommand),
@@ -64,6 +70,8 @@ pub enum Command {
     #[command(subcommand)]
     Iomap(IomapCommand),
     Native(Box<NativeArgs>),
+    #[command(subcommand)]
+    Suite(Box<SuiteCommand>),
 }
 
 impl Command {
@@ -76,12 +84,13 @@ impl Command {
             Command::Nvmm(_) => true,
             Command::Crash(_) => true,
             Command::Native(a) => a.is_long(),
+            Command::Suite(c) => matches!(**c, SuiteCommand::Run(_)),
             Command::Image(c) => {
                 !matches!(c, ImageCommand::List { .. } | ImageCommand::Verify { .. })
             }
             Command::Snapshot(c) => matches!(c, SnapshotCommand::Boot { .. }),
             Command::Disasm(_) | Command::Machine(_) | Command::Ctl(_) | Command::Iomap(_) => false,
-            Command::Off2f(_) => false,
+            Command::Off2f(_) | Command::Cache(_) | Command::Doctor(_) => false,
         }
     }
 
@@ -95,6 +104,8 @@ impl Command {
             Command::Disasm(a) => disasm::command(a),
             Command::Machine(a) => machine::command(a),
             Command::Image(a) => image::command(a, out),
+            Command::Cache(a) => cache::command(a, out),
+            Command::Doctor(a) => doctor::command(a),
             Command::Bench(a) => bench::command(a, out),
             Command::Resume(a) => snapshot::resume(a, out),
             Command::Snapshot(a) => snapshot::command(a, out),
@@ -105,6 +116,7 @@ impl Command {
             Command::Off2f(a) => off2f::command(a, out),
             Command::Iomap(a) => iomap::command(a, out),
             Command::Native(a) => native::command(a, out),
+            Command::Suite(c) => suite::command(c, out),
         }
     }
 }

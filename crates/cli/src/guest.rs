@@ -35,6 +35,14 @@ pub fn exit(end: End) -> Exit {
     }
 }
 
+/// The same, with an error in place of success if the figures mean nothing.
+pub fn exit_with(end: End, problems: &[Problem]) -> Exit {
+    match exit(end) {
+        SUCCESS if problems.iter().any(|p| p.meaningless) => MEANINGLESS,
+        e => e,
+    }
+}
+
 /// A job with the limits, snapshots and power cuts of the command line.
 pub fn job(plan: Plan, args: &RunArgs) -> Job {
     Job {
@@ -46,6 +54,17 @@ pub fn job(plan: Plan, args: &RunArgs) -> Job {
         power: args.power.cuts(),
         ..Job::unattended(plan)
     }
+}
+
+/// What a machine runs, and what of the host is behind its devices.
+#[derive(Debug, Clone)]
+pub struct Software {
+    /// The machine's description.
+    pub description: Description,
+    /// Its software, and how it is run.
+    pub job: Job,
+    /// What of the host is behind its devices.
+    pub devices: Devices,
 }
 
 /// Companions of a job that a user runs interactively.
@@ -162,10 +181,7 @@ pub fn run(
     for p in &problems {
         messages.warning(&p.message);
     }
-    let exit = match exit(end) {
-        SUCCESS if problems.iter().any(|p| p.meaningless) => MEANINGLESS,
-        e => e,
-    };
+    let exit = exit_with(end, &problems);
     done.add(report(&machine, args, stats, (end, exit), &problems, &host));
     done.end()?;
     Ok(exit)

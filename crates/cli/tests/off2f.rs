@@ -13,7 +13,12 @@ use std::path::Path;
 use std::process::Command;
 
 const GCC: &str = "riscv64-linux-gnu-gcc";
-const STORE: [&str; 2] = ["--set", "memory.text_store=\"16 MiB\""];
+const STORE: [&str; 4] = [
+    "--modules",
+    "off2f",
+    "--set",
+    "memory.text_store=\"16 MiB\"",
+];
 
 /// Shows its own text's mapping, or waits for a line.
 const SHOWS: &str = r#"

@@ -1,38 +1,37 @@
 //! Builds and caches guest images.
 
-use crate::apt::{Apt, Package};
 use crate::archive::Archive;
 use crate::error::IoContext;
+use crate::kernel::{self, part_of_kernel, KernelFile};
 use crate::manifest::{hex, sha256, Manifest, Output};
-use crate::{
-    deb, guest, kmod, modules, Error, GuestImage, Options, Progress, Stage, FAST_BOOT_ARGS,
-};
+use crate::store::{say, Store};
+use crate::{guest, kmod, modules, Error, GuestImage, Options, Progress, Stage, FAST_BOOT_ARGS};
 use fs4::fs_std::FileExt;
+use nagori_debian::{deb, Package};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Incremented with every change of what this crate makes from the same packages and sources.
-const BUILDER: u32 = 5;
+const BUILDER: u32 = 6;
 
 const KERNEL: &str = "Image";
 const FIRMWARE: &str = "fw_dynamic.bin";
 const INITRD: &str = "initrd.cpio";
 const MANIFEST: &str = "manifest.json";
+/// Which packages were chosen last.
+pub(crate) const RESOLVED: &str = "resolved.json";
 
 /// The packages that were chosen when the mirror was last asked: kernel, OpenSBI, busybox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Resolved {
     suite: String,
     packages: [Package; 3],
-    /// See [`Apt::kernel_parts`].
+    /// Packages among which the kernel is divided.
     #[serde(default)]
     kernel_parts: Vec<Package>,
-    /// The kernel's headers, for modules of our own; none if they could not be had.
-    #[serde(default)]
-    headers: Vec<Package>,
     /// See [`Manifest::date`].
     date: u64,
 }
@@ -53,6 +52,7 @@ pub fn build(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Gu
     // Finished images never change, so looking one up takes no lock.
     if !options.refresh {
         if let Some(image) = cached(&dir, options) {
+            note_use(&image.kernel);
             return Ok(image);
         }
     }
@@ -70,18 +70,15 @@ pub fn build(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Gu
     .build()
 }
 
+/// Notes that an image was used, by the time of one of its files: what was not used for long is removed first. In a cache
+/// that cannot be written nothing is noted.
+pub(crate) fn note_use(file: &Path) {
+    let _ = File::open(file).and_then(|f| f.set_modified(std::time::SystemTime::now()));
+}
+
 pub(crate) fn cache_dir(dir: &Path) -> Result<PathBuf, Error> {
     fs::create_dir_all(dir).context("create", dir)?;
-    let dir = dir.canonicalize().context("find", dir)?;
-    // It is written into an apt configuration file, so some characters are excluded.
-    match dir.to_str() {
-        Some(s) if !s.contains('"') && !s.contains(char::is_control) => Ok(dir),
-        _ => Err(std::io::Error::new(
-            std::io::ErrorKind::InvalidInput,
-            "the name of a cache directory must be UTF-8 without quotes and control characters",
-        ))
-        .context("use", dir),
-    }
+    dir.canonicalize().context("find", dir)
 }
 
 /// Held until dropped.
@@ -94,50 +91,20 @@ pub(crate) fn lock(dir: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Fil
         .open(&path)
         .context("open", &path)?;
     if !file.try_lock_exclusive().context("lock", &path)? {
-        progress(Progress {
-            stage: Stage::Wait,
-            detail: dir.display().to_string(),
-        });
+        say(progress, Stage::Wait, dir.display().to_string());
         file.lock_exclusive().context("lock", &path)?;
     }
     Ok(file)
 }
 
-fn package_file(dir: &Path, p: &Package) -> PathBuf {
-    dir.join("packages").join(format!("{}.deb", p.sha256))
-}
-
-/// Downloads a package unless it is there; returns its file.
-pub(crate) fn fetch(
-    dir: &Path,
-    apt: &Apt,
-    p: &Package,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<PathBuf, Error> {
-    let file = package_file(dir, p);
-    if file.exists() && file_sha256(&file)? == p.sha256 {
-        return Ok(file);
-    }
-    let mb = p.size as f64 / 1e6;
-    progress(Progress {
-        stage: Stage::Download,
-        detail: format!("{} {} ({mb:.1} MB)", p.name, p.version),
-    });
-    let packages = dir.join("packages");
-    fs::create_dir_all(&packages).context("create", &packages)?;
-    let fresh = apt.download(p)?;
-    fs::rename(&fresh, &file).context("move a package to", &file)?;
-    Ok(file)
-}
-
 /// The image for these options, if the packages are known and it exists and is complete.
-fn cached(dir: &Path, options: &Options) -> Option<GuestImage> {
+pub(crate) fn cached(dir: &Path, options: &Options) -> Option<GuestImage> {
     let resolved = read_resolved(dir, &options.suite)?;
     open(dir, &key(&resolved, options))
 }
 
 fn read_resolved(dir: &Path, suite: &str) -> Option<Resolved> {
-    let text = fs::read(dir.join("resolved.json")).ok()?;
+    let text = fs::read(dir.join(RESOLVED)).ok()?;
     let r: Resolved = serde_json::from_slice(&text).ok()?;
     (r.suite == suite).then_some(r)
 }
@@ -174,21 +141,23 @@ fn key(resolved: &Resolved, options: &Options) -> String {
     for p in &resolved.kernel_parts {
         line(&["kernel part", &p.name, &p.version, &p.sha256]);
     }
-    for p in &resolved.headers {
-        line(&["headers", &p.name, &p.version, &p.sha256]);
-    }
     for m in &options.modules {
         line(&["module", m]);
     }
     for m in &options.more_modules {
         line(&["loaded module", m]);
     }
-    for s in guest::sources() {
-        // These are in root file systems only.
-        if guest::ROOTFS_ONLY.iter().any(|d| s.path.starts_with(d)) {
-            continue;
+    let programs = guest::programs();
+    for p in &programs {
+        line(&["program", &p.name, &sha256(&p.bytes)]);
+    }
+    for (name, bytes) in guest::init_files() {
+        line(&["init", &name, &sha256(bytes)]);
+    }
+    if wants(options, &kmod::OFF2F) {
+        for s in guest::module_sources() {
+            line(&["source", &s.path, &sha256(s.bytes)]);
         }
-        line(&["source", &s.path, &sha256(s.bytes)]);
     }
     hex(&h.finalize()[..16])
 }
@@ -199,36 +168,41 @@ struct Builder<'a> {
     progress: &'a mut dyn FnMut(Progress),
 }
 
+/// Whether one of our modules was asked for.
+fn wants(options: &Options, own: &kmod::Own) -> bool {
+    { options.modules.iter().chain(&options.more_modules) }.any(|m| m == own.name)
+}
+
 impl Builder<'_> {
     fn say(&mut self, stage: Stage, detail: impl Into<String>) {
-        (self.progress)(Progress {
-            stage,
-            detail: detail.into(),
-        });
+        say(self.progress, stage, detail);
     }
 
     fn build(mut self) -> Result<GuestImage, Error> {
         // First of all, so that a missing compiler is reported before a long download.
-        let compiler = guest::compiler()?;
+        if [kmod::OFF2F, kmod::ETHOC]
+            .iter()
+            .any(|own| wants(self.options, own))
+        {
+            kmod::compiler()?;
+        }
         // Leftovers of builds that were killed.
         let work = self.dir.join("work");
         if work.exists() {
             fs::remove_dir_all(&work).context("remove", &work)?;
         }
-        let apt = Apt::new(&self.dir.join("apt"), &self.options.suite)?;
+        let mut store = Store::open(self.dir, self.dir.join("packages"), self.options)?;
         let known = read_resolved(self.dir, &self.options.suite);
-        let mut resolved = match known {
-            Some(r) if !self.options.refresh && self.have_all(&r) => r,
-            _ => self.resolve(&apt)?,
+        let have = |r: &Resolved| r.needed().all(|p| store.file(p).exists());
+        let resolved = match known {
+            Some(r) if !self.options.refresh && have(&r) => r,
+            _ => self.resolve(&mut store)?,
         };
-        if resolved.headers.is_empty() {
-            self.find_headers(&apt, &mut resolved)?;
-        }
         let key = key(&resolved, self.options);
         if let Some(image) = open(self.dir, &key) {
             return Ok(image);
         }
-        self.make(&apt, &resolved, &key, compiler)?;
+        self.make(&mut store, &resolved, &key)?;
         open(self.dir, &key).ok_or_else(|| Error::Io {
             what: "read back",
             path: self.dir.join("images").join(&key),
@@ -236,36 +210,25 @@ impl Builder<'_> {
         })
     }
 
-    fn have_all(&self, r: &Resolved) -> bool {
-        r.needed().all(|p| self.package_file(p).exists())
-    }
-
-    fn package_file(&self, p: &Package) -> PathBuf {
-        package_file(self.dir, p)
-    }
-
     /// Asks the mirror for the available packages, downloads them, and records the choice.
-    fn resolve(&mut self, apt: &Apt) -> Result<Resolved, Error> {
-        self.say(Stage::Index, format!("Debian {}", self.options.suite));
-        apt.update(self.options.mirror.as_deref())?;
-        let kernel = apt.kernel_package()?;
+    fn resolve(&mut self, store: &mut Store) -> Result<Resolved, Error> {
+        store.ask(true, self.progress)?;
+        let (kernel, kernel_parts) = kernel::packages(&store.archive)?;
         let resolved = Resolved {
             suite: self.options.suite.clone(),
             packages: [
-                apt.package(&kernel)?,
-                apt.package("opensbi")?,
-                apt.package("busybox-static")?,
+                kernel,
+                store.archive.package("opensbi")?,
+                store.archive.package("busybox-static")?,
             ],
-            kernel_parts: apt.kernel_parts(&kernel)?,
-            headers: Vec::new(),
-            date: apt.index_date()?,
+            kernel_parts,
+            date: store.date()?,
         };
-        let packages = self.dir.join("packages");
-        fs::create_dir_all(&packages).context("create", &packages)?;
         for p in resolved.needed() {
-            self.fetch(apt, p)?;
+            store.fetch(p, self.progress)?;
         }
-        let keep: Vec<PathBuf> = resolved.needed().map(|p| self.package_file(p)).collect();
+        let keep: Vec<PathBuf> = resolved.needed().map(|p| store.file(p)).collect();
+        let packages = self.dir.join("packages");
         for old in fs::read_dir(&packages)
             .context("read", &packages)?
             .flatten()
@@ -275,91 +238,31 @@ impl Builder<'_> {
             }
         }
         let text = serde_json::to_vec_pretty(&resolved).expect("plain data");
-        write_atomically(&self.dir.join("resolved.json"), &text)?;
+        write_atomically(&self.dir.join(RESOLVED), &text)?;
         Ok(resolved)
-    }
-
-    /// Looks for the kernel's headers. Without them images are made, too, so a failure is only told.
-    fn find_headers(&mut self, apt: &Apt, resolved: &mut Resolved) -> Result<(), Error> {
-        let found = kmod::header_packages(&resolved.packages[0])
-            .and_then(|names| names.iter().map(|n| apt.package(n)).collect())
-            .and_then(|list: Vec<Package>| {
-                list.iter().try_for_each(|p| self.fetch(apt, p))?;
-                Ok(list)
-            });
-        match found {
-            Ok(list) => {
-                resolved.headers = list;
-                let text = serde_json::to_vec_pretty(resolved).expect("plain data");
-                write_atomically(&self.dir.join("resolved.json"), &text)
-            }
-            Err(e) => {
-                self.say(Stage::Compile, format!("no module off2f: {e}"));
-                Ok(())
-            }
-        }
-    }
-
-    /// Compiles our kernel module; a text that says why there is none, if nobody has asked for it.
-    fn own_module(
-        &mut self,
-        apt: &Apt,
-        resolved: &Resolved,
-        kernel: &mut Kernel,
-    ) -> Result<String, Error> {
-        let made = match resolved.headers.is_empty() {
-            true => Err(Error::Module {
-                name: kmod::OFF2F.name.into(),
-                what: "the headers of the kernel are not in the index".into(),
-            }),
-            false => self.compile_module(&kmod::OFF2F, apt, resolved, &kernel.release),
-        };
-        match made {
-            Ok(m) => kernel.modules.push(m),
-            Err(e) if self.wants(&kmod::OFF2F) => return Err(e),
-            Err(e) => {
-                let why = e.to_string();
-                self.say(Stage::Compile, format!("no module off2f: {why}"));
-                return Ok(why);
-            }
-        }
-        Ok(String::new())
-    }
-
-    fn wants(&self, own: &kmod::Own) -> bool {
-        let o = self.options;
-        { o.modules.iter().chain(&o.more_modules) }.any(|m| m == own.name)
     }
 
     fn compile_module(
         &mut self,
         own: &kmod::Own,
-        apt: &Apt,
+        store: &mut Store,
         resolved: &Resolved,
         release: &str,
     ) -> Result<modules::Module, Error> {
         let work = self.temporary("module")?;
-        for p in &resolved.headers {
-            let files = self.unpack(apt, p, kmod::is_needed)?;
+        let kernel = &resolved.packages[0];
+        store.ask(false, self.progress)?;
+        for name in kmod::header_packages(kernel)? {
+            let p = of_kernel(own, store.archive.package(&name)?, kernel)?;
+            let files = store.unpack(&p, self.progress, kmod::is_needed)?;
             kmod::write_headers(work.path(), files)?;
         }
         if *own == kmod::ETHOC {
-            // Large, and so only fetched if it is asked for.
-            let kernel = &resolved.packages[0];
-            let p = apt.package(&kmod::source_package(kernel)?)?;
-            if p.version != kernel.version {
-                let what = format!(
-                    "the source is that of {}, the kernel is {}",
-                    p.version, kernel.version
-                );
-                return Err(Error::Module {
-                    name: own.name.into(),
-                    what,
-                });
-            }
-            self.fetch(apt, &p)?;
+            let p = store.archive.package(&kmod::source_package(kernel)?)?;
+            let p = of_kernel(own, p, kernel)?;
+            let file = store.fetch(&p, self.progress)?;
             self.say(Stage::Unpack, format!("{} {}", p.name, p.version));
-            deb::read(&self.package_file(&p), deb::Part::Files, |tar| {
+            deb::read(&file, deb::Part::Files, |tar| {
                 kmod::write_driver(work.path(), tar)
             })?;
         }
@@ -367,58 +270,29 @@ impl Builder<'_> {
         kmod::compile(own, work.path(), release)
     }
 
-    fn fetch(&mut self, apt: &Apt, p: &Package) -> Result<(), Error> {
-        fetch(self.dir, apt, p, self.progress).map(drop)
-    }
-
-    /// Reads files out of a package, after checking that it is still the file that apt verified.
-    fn unpack(
-        &mut self,
-        apt: &Apt,
-        p: &Package,
-        wanted: impl Fn(&str) -> bool,
-    ) -> Result<std::collections::BTreeMap<String, Vec<u8>>, Error> {
-        self.fetch(apt, p)?;
-        self.say(Stage::Unpack, format!("{} {}", p.name, p.version));
-        deb::files(&self.package_file(p), deb::Part::Files, wanted)
-    }
-
-    fn make(
-        &mut self,
-        apt: &Apt,
-        resolved: &Resolved,
-        key: &str,
-        compiler: String,
-    ) -> Result<(), Error> {
+    fn make(&mut self, store: &mut Store, resolved: &Resolved, key: &str) -> Result<(), Error> {
         let [_, opensbi_deb, busybox_deb] = &resolved.packages;
-
-        let work = self.temporary("compile")?;
-        let programs = guest::compile(work.path(), |name| {
-            (self.progress)(Progress {
-                stage: Stage::Compile,
-                detail: name.to_string(),
-            })
-        })?;
-
-        let firmware = self
-            .unpack(apt, opensbi_deb, |p| {
+        let programs = guest::programs();
+        let firmware = store
+            .unpack(opensbi_deb, self.progress, |p| {
                 p.contains("riscv64") && p.ends_with("/generic/fw_dynamic.bin")
             })?
             .into_values()
             .next()
             .ok_or_else(|| missing(opensbi_deb, "generic/fw_dynamic.bin"))?;
-        let busybox = self
-            .unpack(apt, busybox_deb, |p| p.ends_with("bin/busybox"))?
+        let busybox = store
+            .unpack(busybox_deb, self.progress, |p| p.ends_with("bin/busybox"))?
             .into_values()
             .next()
             .ok_or_else(|| missing(busybox_deb, "bin/busybox"))?;
-        let mut kernel = self.kernel(apt, resolved)?;
-        let off2f_missing = self.own_module(apt, resolved, &mut kernel)?;
-        if self.wants(&kmod::ETHOC) {
-            let module = self.compile_module(&kmod::ETHOC, apt, resolved, &kernel.release)?;
-            kernel.modules.push(module);
+        let mut kernel = self.kernel(store, resolved)?;
+        for own in [kmod::OFF2F, kmod::ETHOC] {
+            if wants(self.options, &own) {
+                let module = self.compile_module(&own, store, resolved, &kernel.release)?;
+                kernel.modules.push(module);
+            }
         }
-        modules::strip(&mut kernel.modules, self.temporary("modules")?.path())?;
+        modules::shorten(&mut kernel.modules)?;
 
         let initrd = initrd(&busybox, &kernel, &programs, &self.options.more_modules)?;
         let manifest = Manifest {
@@ -426,15 +300,10 @@ impl Builder<'_> {
             builder: format!("nagori-image {} ({BUILDER})", env!("CARGO_PKG_VERSION")),
             suite: resolved.suite.clone(),
             date: resolved.date,
-            packages: resolved
-                .needed()
-                .chain(&resolved.headers)
-                .cloned()
-                .collect(),
+            packages: resolved.needed().cloned().collect(),
             kernel_release: kernel.release.clone(),
-            compiler,
+            compiler: guest::COMPILER.to_string(),
             modules: kernel.modules.iter().map(|m| m.name.clone()).collect(),
-            off2f_missing,
             programs: programs.iter().map(|p| p.name.clone()).collect(),
             fast_boot_args: FAST_BOOT_ARGS.to_string(),
             kernel: Output::of(KERNEL, &kernel.image),
@@ -453,18 +322,19 @@ impl Builder<'_> {
         )
     }
 
-    fn kernel(&mut self, apt: &Apt, resolved: &Resolved) -> Result<Kernel, Error> {
+    fn kernel(&mut self, store: &mut Store, resolved: &Resolved) -> Result<Kernel, Error> {
         let p = &resolved.packages[0];
         let release = p
             .name
-            .strip_prefix(kmod::IMAGE)
+            .strip_prefix(kernel::IMAGE)
             .unwrap_or(&p.name)
             .to_string();
         let mut image = None;
         let mut builtin = String::new();
         let mut packed = std::collections::BTreeMap::new();
         for part in [p].into_iter().chain(&resolved.kernel_parts) {
-            let files = self.unpack(apt, part, |path| part_of_kernel(path, &release).is_some())?;
+            let wanted = |path: &str| part_of_kernel(path, &release).is_some();
+            let files = store.unpack(part, self.progress, wanted)?;
             for (path, bytes) in files {
                 match part_of_kernel(&path, &release) {
                     Some(KernelFile::Image) => image = Some((path, bytes)),
@@ -539,6 +409,20 @@ struct Kernel {
     modules: Vec<modules::Module>,
 }
 
+/// A package that has to be of the same version as the kernel.
+fn of_kernel(own: &kmod::Own, p: Package, kernel: &Package) -> Result<Package, Error> {
+    match p.version == kernel.version {
+        true => Ok(p),
+        false => Err(Error::Module {
+            name: own.name.into(),
+            what: format!(
+                "{} is of {}, the kernel is {}: `nagori image build --refresh` takes newer packages",
+                p.name, p.version, kernel.version
+            ),
+        }),
+    }
+}
+
 fn missing(p: &Package, what: &str) -> Error {
     Error::Contents {
         name: format!("{} {}", p.name, p.version),
@@ -598,32 +482,6 @@ fn initrd(
     Ok(a.finish())
 }
 
-/// A file of a kernel package.
-#[derive(Debug, PartialEq, Eq)]
-enum KernelFile<'a> {
-    Image,
-    /// The list of modules that the image contains.
-    Builtin,
-    /// A module, by its path below the directory of modules.
-    Module(&'a str),
-}
-
-/// What a path in a package of a kernel is; `None` if it is not needed.
-fn part_of_kernel<'a>(path: &'a str, release: &str) -> Option<KernelFile<'a>> {
-    if path.starts_with("boot/vmlinu") {
-        return Some(KernelFile::Image);
-    }
-    // With merged /usr the same path begins with usr/.
-    let path = path.strip_prefix("usr/").unwrap_or(path);
-    let below = path.strip_prefix("lib/modules/")?.strip_prefix(release)?;
-    match below.strip_prefix('/')? {
-        "vmlinuz" => Some(KernelFile::Image),
-        "modules.builtin" => Some(KernelFile::Builtin),
-        b if b.ends_with(".ko") || b.ends_with(".ko.xz") => Some(KernelFile::Module(b)),
-        _ => None,
-    }
-}
-
 /// The caller holds the lock, so nobody else uses the name of the new file.
 pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let new = path.with_extension("new");
@@ -632,18 +490,6 @@ pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Error> {
         .and_then(|()| f.sync_all())
         .context("write", &new)?;
     fs::rename(&new, path).context("write", path)
-}
-
-pub(crate) fn file_sha256(path: &Path) -> Result<String, Error> {
-    let mut f = File::open(path).context("open", path)?;
-    let mut h = Sha256::new();
-    let mut buffer = vec![0; 1 << 16];
-    loop {
-        match f.read(&mut buffer).context("read", path)? {
-            0 => return Ok(hex(&h.finalize())),
-            n => h.update(&buffer[..n]),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -659,9 +505,9 @@ mod tests {
                 version: "1".into(),
                 sha256: sha256(name.as_bytes()),
                 size: 1,
+                path: String::new(),
             }),
             kernel_parts: Vec::new(),
-            headers: Vec::new(),
         }
     }
 
@@ -699,35 +545,6 @@ mod tests {
     }
 
     #[test]
-    fn kernels_of_both_layouts_are_found() {
-        let of = |path| part_of_kernel(path, "7.2-riscv64");
-        assert_eq!(of("boot/vmlinux-7.2-riscv64"), Some(KernelFile::Image));
-        assert_eq!(
-            of("usr/lib/modules/7.2-riscv64/vmlinuz"),
-            Some(KernelFile::Image)
-        );
-        for path in [
-            "lib/modules/7.2-riscv64/kernel/fs/ext4/ext4.ko.xz",
-            "usr/lib/modules/7.2-riscv64/kernel/fs/ext4/ext4.ko.xz",
-        ] {
-            let module = KernelFile::Module("kernel/fs/ext4/ext4.ko.xz");
-            assert_eq!(of(path), Some(module));
-        }
-        assert_eq!(
-            of("lib/modules/7.2-riscv64/modules.builtin"),
-            Some(KernelFile::Builtin)
-        );
-        for other in [
-            "usr/lib/modules/7.2-riscv64/dtb/a.dtb",
-            "lib/modules/7.2-riscv64-rt/vmlinuz",
-            "lib/modules/7.2-riscv64/modules.builtin.modinfo",
-            "boot/config-7.2-riscv64",
-        ] {
-            assert_eq!(of(other), None, "{other}");
-        }
-    }
-
-    #[test]
     fn a_damaged_image_is_no_image() {
         let dir = tempfile::tempdir().unwrap();
         let place = dir.path().join("images/k");
@@ -741,7 +558,6 @@ mod tests {
             kernel_release: "6".into(),
             compiler: "c".into(),
             modules: vec![],
-            off2f_missing: String::new(),
             programs: vec![],
             fast_boot_args: String::new(),
             kernel: Output::of(KERNEL, b"kernel"),
@@ -769,20 +585,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(read_resolved(dir.path(), "trixie"), None);
         let text = serde_json::to_vec(&resolved()).unwrap();
-        write_atomically(&dir.path().join("resolved.json"), &text).unwrap();
+        write_atomically(&dir.path().join(RESOLVED), &text).unwrap();
         assert_eq!(read_resolved(dir.path(), "trixie"), Some(resolved()));
         assert_eq!(read_resolved(dir.path(), "sid"), None);
-        fs::write(dir.path().join("resolved.json"), b"{").unwrap();
+        fs::write(dir.path().join(RESOLVED), b"{").unwrap();
         assert_eq!(read_resolved(dir.path(), "trixie"), None);
-    }
-
-    #[test]
-    fn cache_directories_that_apt_could_not_be_told() {
-        let dir = tempfile::tempdir().unwrap();
-        for name in ["a\"b", "a\nb"] {
-            let e = cache_dir(&dir.path().join(name)).unwrap_err().to_string();
-            assert!(e.contains("without quotes"), "{e}");
-        }
-        assert!(cache_dir(&dir.path().join("a b")).is_ok());
     }
 }

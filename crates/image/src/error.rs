@@ -15,51 +15,13 @@ pub enum Error {
         packages: &'static str,
     },
 
-    /// The host's package configuration names no Debian mirror.
-    #[error(
-        "no Debian mirror found in this host's package configuration; \
-         name one with --mirror URI or NAGORI_MIRROR=URI (the directory that holds `dists` and `pool`)"
-    )]
-    NoMirror,
+    /// Debian's archive: the mirror, its signature, a package.
+    #[error(transparent)]
+    Archive(#[from] nagori_debian::Error),
 
-    /// The URI of a mirror cannot be used in an apt source.
-    #[error("the mirror `{uri}` cannot be used: {why}")]
-    BadMirror {
-        /// As given.
-        uri: String,
-        /// What is wrong with it, and what would be right.
-        why: &'static str,
-    },
-
-    /// A name for an apt source or a file name contains characters that are not allowed.
-    #[error("the {what} `{value}` is not a valid name: letters, digits and `.+-_` only")]
-    BadName {
-        /// What the name is for.
-        what: &'static str,
-        /// As given.
-        value: String,
-    },
-
-    /// apt could not reach the mirror.
-    #[error("{what}: the mirror cannot be reached; is there a network? apt says:\n{output}")]
-    Network {
-        /// The operation.
-        what: String,
-        /// apt's message.
-        output: String,
-    },
-
-    /// The mirror's signature was not accepted.
-    #[error(
-        "{what}: the mirror's signature is not accepted; \
-         is the package debian-archive-keyring installed and current? apt says:\n{output}"
-    )]
-    Signature {
-        /// The operation.
-        what: String,
-        /// apt's message.
-        output: String,
-    },
+    /// A file with images cannot be written or taken over.
+    #[error("the file with images {0}")]
+    Bundle(String),
 
     /// Another failure of a program of the host.
     #[error("{what}: `{command}` failed ({status}):\n{output}")]
@@ -72,17 +34,6 @@ pub enum Error {
         status: String,
         /// The end of its error output.
         output: String,
-    },
-
-    /// A package is not in the index, or its record there lacks something.
-    #[error("package `{name}` of Debian {suite} (riscv64): {what}")]
-    Package {
-        /// The package.
-        name: String,
-        /// The suite asked.
-        suite: String,
-        /// What is missing or wrong.
-        what: String,
     },
 
     /// A package was downloaded but lacks expected contents.

@@ -5,11 +5,12 @@
 //! for another kernel. All that they would do for one file is done here: the compiler's options, the table of
 //! the checksums of the symbols that the module uses, and the link.
 
-use crate::apt::Package;
 use crate::error::IoContext;
+use crate::kernel::IMAGE;
 use crate::modules::{self, Module};
 use crate::tool::{GCC, LD};
 use crate::{guest, Error};
+use nagori_debian::Package;
 use object::{Object, ObjectSymbol};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -59,7 +60,6 @@ impl Own {
     }
 }
 
-pub(crate) const IMAGE: &str = "linux-image-";
 const ARCHITECTURE: &str = "-riscv64";
 
 /// Of the kernel's own options (arch/riscv/Makefile and the top Makefile) those that matter for a module: code for
@@ -90,6 +90,13 @@ const FLAGS: [&str; 24] = [
     "-mno-save-restore",
     "-mno-relax",
 ];
+
+/// Looks whether there is a compiler for modules.
+pub(crate) fn compiler() -> Result<(), Error> {
+    let mut c = GCC.command();
+    c.arg("-dumpfullversion");
+    GCC.run(c, "ask the compiler's version").map(drop)
+}
 
 /// Names of the packages with the headers of a kernel package.
 pub(crate) fn header_packages(kernel: &Package) -> Result<[String; 2], Error> {
@@ -122,7 +129,6 @@ pub(crate) fn write_driver(work: &Path, package: &mut dyn Read) -> Result<(), Er
     let mut found = false;
     for file in outer.entries().map_err(wrong)? {
         let file = file.map_err(wrong)?;
-        // All of the package is read, so that its program does not die of a closed pipe.
         if found || !ends(&file.path().map_err(wrong)?, ".tar.xz") {
             continue;
         }
@@ -179,7 +185,7 @@ pub(crate) fn write_headers(work: &Path, files: BTreeMap<String, Vec<u8>>) -> Re
 
 /// Compiles a module in `work`, where the headers are.
 pub(crate) fn compile(own: &Own, work: &Path, release: &str) -> Result<Module, Error> {
-    guest::write_sources(work)?;
+    guest::write_module_sources(work)?;
     let name = own.name;
     let file = |end: &str| format!("{name}{end}");
     let mut c = LD.command();
@@ -307,6 +313,7 @@ mod tests {
             version: "1".into(),
             sha256: String::new(),
             size: 0,
+            path: String::new(),
         };
         assert_eq!(
             header_packages(&kernel).unwrap(),

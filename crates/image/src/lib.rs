@@ -1,9 +1,9 @@
-//! The guest image: Debian's own riscv64 kernel, OpenSBI and busybox, taken from the host's
-//! Debian mirror by the host's apt (which verifies signatures and checksums), and our guest
-//! programs, cross-compiled from the sources that this crate carries.
+//! The guest image: Debian's own riscv64 kernel, OpenSBI and busybox, from a mirror of Debian's archive (whose signature and
+//! checksums are verified), and our guest programs, which were compiled when this crate was. No program of the host is
+//! needed, but for kernel modules of our own, and these are only made if they are asked for.
 //!
 //! Images are cached under a hash of everything that they are made of. A second [`build`] neither
-//! uses the network nor writes anything; [`Options::refresh`] asks apt for newer packages.
+//! uses the network nor writes anything; [`Options::refresh`] asks the mirror for newer packages.
 //!
 //! ```no_run
 //! let options = nagori_image::Options::from_env()?;
@@ -12,29 +12,32 @@
 //! # Ok::<(), nagori_image::Error>(())
 //! ```
 //!
-//! The cache directory holds `apt/` (apt's private state), `packages/` (the .deb files, by
+//! The cache directory holds `archive/` (the mirror's index), `packages/` (the .deb files, by
 //! their checksum), `resolved.json` (which packages were chosen last) and `images/KEY/`.
 
-mod apt;
 mod archive;
 mod builder;
-mod deb;
+mod bundle;
 mod error;
 mod guest;
+mod health;
+mod kernel;
 mod kmod;
 mod manifest;
-mod mirror;
 mod modules;
 mod packages;
 mod rootfs;
+mod store;
 mod tool;
 
-pub use apt::Package;
 pub use archive::overlay_cpio;
 pub use builder::build;
+pub use bundle::{export, import};
 pub use error::Error;
+pub use health::{health, Health};
 pub use manifest::{Manifest, Output};
 pub use modules::DEFAULT_MODULES;
+pub use nagori_debian::Package;
 pub use packages::package_files;
 pub use rootfs::{
     list_rootfs, rootfs, rootfs_at, Base, Installer, RootFs, RootfsManifest, RootfsSpec, Work,
@@ -68,6 +71,8 @@ pub struct Options {
     pub more_modules: Vec<String>,
     /// Ask the mirror for newer packages, even if the image is cached.
     pub refresh: bool,
+    /// Fetch nothing: what is not in the cache is an error.
+    pub offline: bool,
 }
 
 impl Options {
@@ -80,6 +85,7 @@ impl Options {
             modules: DEFAULT_MODULES.map(String::from).to_vec(),
             more_modules: Vec::new(),
             refresh: false,
+            offline: false,
         }
     }
 
@@ -110,10 +116,13 @@ impl Options {
         let mut options = Self::new(cache_dir);
         options.mirror = match var("NAGORI_MIRROR") {
             None => None,
-            Some(v) => Some(v.into_string().map_err(|v| Error::BadMirror {
-                uri: v.to_string_lossy().into_owned(),
-                why: "it is not valid UTF-8",
-            })?),
+            Some(v) => Some(
+                v.into_string()
+                    .map_err(|v| nagori_debian::Error::BadMirror {
+                        uri: v.to_string_lossy().into_owned(),
+                        why: "it is not valid UTF-8".into(),
+                    })?,
+            ),
         };
         Ok(options)
     }
@@ -159,6 +168,8 @@ pub struct Progress {
     pub stage: Stage,
     /// Its object: a package, a program, a file.
     pub detail: String,
+    /// Whether this is the same step as before, further on: where messages stay, one is enough.
+    pub again: bool,
 }
 
 impl fmt::Display for Progress {
@@ -222,6 +233,7 @@ mod tests {
         let p = Progress {
             stage: Stage::Download,
             detail: "opensbi 1.6-1".into(),
+            again: false,
         };
         assert_eq!(p.to_string(), "downloading opensbi 1.6-1");
     }

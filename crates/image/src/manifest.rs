@@ -1,6 +1,6 @@
 //! The record of what an image is made of, written beside it.
 
-use crate::apt::Package;
+use nagori_debian::Package;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -16,7 +16,7 @@ pub struct Manifest {
     /// Midnight after the mirror signed the index from which the packages were chosen, in seconds
     /// since 1970: the initial time of the guest's clock, unless another is chosen.
     pub date: u64,
-    /// The packages, checked by apt against the signed index.
+    /// The packages, compared with the checksums of the signed index.
     pub packages: Vec<Package>,
     /// The kernel's release, as `uname -r` prints it.
     pub kernel_release: String,
@@ -24,9 +24,6 @@ pub struct Manifest {
     pub compiler: String,
     /// Modules in the initrd, each after those that it needs.
     pub modules: Vec<String>,
-    /// Why the kernel module `off2f` is missing; empty if it is there.
-    #[serde(default)]
-    pub off2f_missing: String,
     /// Our programs in the initrd's /bin.
     pub programs: Vec<String>,
     /// Kernel arguments that shorten the boot without changing what a program can see.

@@ -1,13 +1,11 @@
 //! Kernel modules: which are needed, in what order, already unpacked to save the guest the work.
 
-use crate::error::IoContext;
-use crate::tool::STRIP;
 use crate::Error;
-use object::{Object, ObjectSection};
+use object::build::elf::{Builder, SectionData};
+use object::build::Id as _;
+use object::{elf, Object, ObjectSection};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::io::Read;
-use std::path::Path;
 
 /// Modules that go into the image unless others are named; their dependencies are added.
 pub const DEFAULT_MODULES: [&str; 16] = [
@@ -177,23 +175,33 @@ fn entries(ko: &[u8], key: &str) -> Result<Vec<String>, String> {
 ///
 /// Hashing libnvdimm for its signature costs the guest 560 million instructions, more than the
 /// whole boot of the kernel. The only effect of a missing signature is that the kernel is marked as
-/// tainted. `work` is an empty directory.
-pub(crate) fn strip(modules: &mut [Module], work: &Path) -> Result<(), Error> {
-    if modules.is_empty() {
-        return Ok(());
-    }
-    let file = |m: &Module| work.join(format!("{}.ko", m.name));
-    let mut c = STRIP.command();
-    c.args(["--strip-debug", "--discard-locals"]);
-    for m in modules.iter() {
-        fs::write(file(m), &m.bytes).context("write", file(m))?;
-        c.arg(file(m));
-    }
-    STRIP.run(c, "shorten kernel modules")?;
+/// tainted.
+pub(crate) fn shorten(modules: &mut [Module]) -> Result<(), Error> {
     for m in modules {
-        m.bytes = fs::read(file(m)).context("read", file(m))?;
+        m.bytes = shortened(&m.bytes).map_err(|e| Error::Module {
+            name: m.name.clone(),
+            what: format!("cannot be shortened: {e}"),
+        })?;
     }
     Ok(())
+}
+
+fn shortened(ko: &[u8]) -> Result<Vec<u8>, object::build::Error> {
+    let mut file = Builder::read(ko)?;
+    // What relocations name has to stay.
+    let mut named = BTreeSet::new();
+    for s in &file.sections {
+        if let SectionData::Relocation(list) = &s.data {
+            named.extend(list.iter().filter_map(|r| Some(r.symbol?.index())));
+        }
+    }
+    for s in &mut file.symbols {
+        let label = s.st_bind() == elf::STB_LOCAL && s.name.as_slice().starts_with(b".L");
+        s.delete = label && !named.contains(&s.id().index());
+    }
+    let mut bytes = Vec::new();
+    file.write(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// The text of a modules.alias file, by which the kernel's own requests (such as `fs-ext4` at a
@@ -342,5 +350,71 @@ mod tests {
             names(&closure(&s, "", &["loop_a".into()]).unwrap()),
             ["loop_b", "loop_a"]
         );
+    }
+
+    /// A module with a function, a label that a relocation names, one that nothing names, and a signature.
+    #[test]
+    fn labels_and_signatures_go() {
+        use object::build::elf::Relocation;
+        use object::{Endianness, ObjectSymbol};
+        let mut b = Builder::new(Endianness::Little, true);
+        b.header.e_type = elf::ET_REL;
+        b.header.e_machine = elf::EM_RISCV;
+        let mut section = |name: &str, kind: u32, data: SectionData<'static>| {
+            let s = b.sections.add();
+            s.name = name.as_bytes().to_vec().into();
+            s.sh_type = kind;
+            s.sh_addralign = 8;
+            s.data = data;
+            s.id()
+        };
+        let code = vec![0x13u8; 16];
+        let text = section(".text", elf::SHT_PROGBITS, SectionData::Data(code.into()));
+        let relocations = section(
+            ".rela.text",
+            elf::SHT_RELA,
+            SectionData::Relocation(Vec::new()),
+        );
+        let symbols = section(".symtab", elf::SHT_SYMTAB, SectionData::Symbol);
+        section(".strtab", elf::SHT_STRTAB, SectionData::String);
+        section(".shstrtab", elf::SHT_STRTAB, SectionData::SectionString);
+        let mut ids = Vec::new();
+        for (name, bind) in [
+            (".L1", elf::STB_LOCAL),
+            (".L2", elf::STB_LOCAL),
+            ("f", elf::STB_GLOBAL),
+        ] {
+            let s = b.symbols.add();
+            s.name = name.into();
+            s.set_st_info(bind, elf::STT_NOTYPE);
+            s.section = Some(text);
+            ids.push(s.id());
+        }
+        let r = b.sections.get_mut(relocations);
+        r.sh_info_section = Some(text);
+        r.sh_link_section = Some(symbols);
+        r.data = SectionData::Relocation(vec![Relocation {
+            r_offset: 4,
+            symbol: Some(ids[1]),
+            r_type: elf::R_RISCV_BRANCH,
+            r_addend: 0,
+        }]);
+        let mut ko = Vec::new();
+        b.write(&mut ko).unwrap();
+        ko.extend(b"signature~Module signature appended~\n");
+
+        let short = shortened(&ko).unwrap();
+        assert!(short.len() < ko.len() && !short.ends_with(b"appended~\n"));
+        let file = object::File::parse(short.as_slice()).unwrap();
+        let names: Vec<&str> = file
+            .symbols()
+            .map(|s| s.name().unwrap())
+            .filter(|n| !n.is_empty())
+            .collect();
+        assert_eq!(names, [".L2", "f"]);
+        let text = file.section_by_name(".text").unwrap();
+        assert_eq!(text.data().unwrap(), [0x13; 16]);
+        assert_eq!(text.relocations().count(), 1);
+        assert!(shortened(b"no module").is_err());
     }
 }

@@ -1,8 +1,8 @@
 //! Files of further packages, for guests that run one program of Debian without a root file system of their own.
 
-use crate::apt::Apt;
-use crate::builder::{cache_dir, fetch, lock};
-use crate::{deb, Error, Options, Progress, Stage};
+use crate::builder::{cache_dir, lock};
+use crate::store::Store;
+use crate::{Error, Options, Progress};
 use std::collections::BTreeMap;
 
 /// The regular files of packages of the guest's Debian, by their paths without a leading slash, as far as `wanted` says; packages are
@@ -15,21 +15,12 @@ pub fn package_files(
 ) -> Result<BTreeMap<String, Vec<u8>>, Error> {
     let dir = cache_dir(&options.cache_dir)?;
     let _lock = lock(&dir, progress)?;
-    let apt = Apt::new(&dir.join("apt"), &options.suite)?;
-    if !apt.has_index() {
-        progress(Progress {
-            stage: Stage::Index,
-            detail: format!("Debian {}", options.suite),
-        });
-        apt.update(options.mirror.as_deref())?;
-    }
+    let mut store = Store::open(&dir, dir.join("packages"), options)?;
+    store.ask(false, progress)?;
     let mut all = BTreeMap::new();
     for name in packages {
-        let package = apt.package(name)?;
-        let file = fetch(&dir, &apt, &package, progress)?;
-        let files = deb::files(&file, deb::Part::Files, &wanted)?;
-        let plain = |(path, bytes): (String, _)| (path.trim_start_matches("./").to_string(), bytes);
-        all.extend(files.into_iter().map(plain));
+        let package = store.archive.package(name)?;
+        all.extend(store.unpack(&package, progress, &wanted)?);
     }
     Ok(all)
 }

@@ -1,7 +1,6 @@
 //! A real image: built from the mirror, found again without it, booted in QEMU.
 //!
-//! Needs apt, its mirror and the cross compiler; skipped where a tool is missing, unless
-//! NAGORI_REQUIRE_TOOLS=1.
+//! Needs a mirror of Debian; skipped where none can be reached, unless NAGORI_REQUIRE_TOOLS=1.
 
 use nagori_image::{build, overlay_cpio, Error, GuestImage, Options, Progress, Stage};
 use std::fs;
@@ -18,12 +17,21 @@ fn image() -> Option<(Options, GuestImage)> {
     let options = Options::from_env().unwrap();
     match build(&options, &mut |p| eprintln!("{p}")) {
         Ok(image) => Some((options, image)),
-        Err(e @ Error::ToolMissing { .. }) if !tools_required() => {
+        Err(e) if unreachable(&e) && !tools_required() => {
             eprintln!("skipped: {e}");
             None
         }
         Err(e) => panic!("{e}"),
     }
+}
+
+/// Whether the cause is that there is no mirror, or no network.
+fn unreachable(e: &Error) -> bool {
+    use nagori_debian::Error as Archive;
+    matches!(
+        e,
+        Error::Archive(Archive::NoMirror | Archive::Network { .. })
+    )
 }
 
 #[test]
@@ -102,8 +110,7 @@ fn another_set_of_modules_is_another_image() {
     let other = build(&bare, &mut |p: Progress| stages.push(p.stage)).unwrap();
     assert!(!stages.contains(&Stage::Index) && !stages.contains(&Stage::Download));
     assert_ne!(other.manifest.key, image.manifest.key);
-    // Only our own is in every image.
-    assert_eq!(other.manifest.modules, ["off2f"]);
+    assert!(other.manifest.modules.is_empty());
     assert!(other.manifest.initrd.size < image.manifest.initrd.size);
     fs::remove_dir_all(other.initrd.parent().unwrap()).unwrap();
 
@@ -129,13 +136,13 @@ fn no_mirror_there() {
     let mut options = Options::new(dir.path().join("cache"));
     options.mirror = Some(format!("file:{}", empty.display()));
     let e = build(&options, &mut |_| {}).unwrap_err().to_string();
-    assert!(
-        e.starts_with("read the package index of Debian trixie"),
-        "{e}"
-    );
+    assert!(e.contains("dists/trixie/InRelease"), "{e}");
+    options.offline = true;
+    let e = build(&options, &mut |_| {}).unwrap_err().to_string();
+    assert!(e.contains("not in the cache, and --offline"), "{e}");
     options.suite = "trixie main\ndeb [trusted=yes] x".into();
     let e = build(&options, &mut |_| {}).unwrap_err();
-    assert!(matches!(e, Error::BadName { .. }), "{e}");
+    assert!(e.to_string().contains("is not a valid name"), "{e}");
 }
 
 /// Boots the image in QEMU; returns the console's output and the exit status.
@@ -339,7 +346,7 @@ fn a_root_file_system() {
     let options = Options::from_env().unwrap();
     let spec = RootfsSpec::new(Base::Run);
     let image = match rootfs(&options, &spec, None, &mut |p| eprintln!("{p}")) {
-        Err(e @ Error::ToolMissing { .. }) if !tools_required() => {
+        Err(e) if unreachable(&e) && !tools_required() => {
             eprintln!("skipped: {e}");
             return;
         }

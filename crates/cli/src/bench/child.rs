@@ -1,14 +1,14 @@
 //! `nagori run` as a separate process, for benchmarks of the whole command.
 
+use crate::again;
 use crate::args::CacheArgs;
 use anyhow::{bail, Context};
 use serde_json::Value;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 /// Runs a program without input, and returns the statistics.
 pub fn run(cache: &CacheArgs, options: &[&str], program: &[&str]) -> anyhow::Result<Value> {
-    let this = std::env::current_exe().context("cannot find this program")?;
-    let mut c = Command::new(this);
+    let mut c = again::command()?;
     c.args(["--quiet", "run", "--stdin", "none", "--json", "-"])
         .args(options);
     if let Some(dir) = &cache.cache {

@@ -2,6 +2,7 @@
 
 use super::off2f_guest::{rows, start, texts, Plan, Real, Start, REAL, USED_UP};
 use super::off2f_plot;
+use crate::again;
 use crate::args::{CacheArgs, MachineArgs};
 use crate::numbers::count;
 use crate::output::{self, Exit, Messages, SUCCESS};
@@ -424,8 +425,7 @@ fn measure(
     memory: &str,
     messages: &Messages,
 ) -> anyhow::Result<Vec<Value>> {
-    let this = std::env::current_exe().context("cannot find this program")?;
-    let mut c = Command::new(this);
+    let mut c = again::command()?;
     c.args([
         "--quiet",
         "boot",
@@ -434,6 +434,8 @@ fn measure(
         "quiet",
         "--nvmm",
         "pmem-region",
+        "--modules",
+        "off2f",
     ])
     .args(["--machine", &a.machine.machine])
     .args(["--set", "memory.text_store=\"128 MiB\""])

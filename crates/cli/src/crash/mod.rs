@@ -17,8 +17,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use nagori_crash::{
     below, explore, junit, sarif, Budget, Domain, Finding, Frame, Progress, Report, Work,
 };
+pub use nagori_session::crash::Checker;
 use nagori_session::crash::{domain_of, holds_stores, Plan, Prepared, Recovering};
-use nagori_session::{Options, Rootfs, Session};
+use nagori_session::{Caller, Options, Rootfs, Session};
 use names::Names;
 use serde_json::{json, Value};
 use std::path::{Path, PathBuf};
@@ -57,7 +58,7 @@ pub fn command(a: &CrashArgs, messages: &Messages) -> anyhow::Result<Exit> {
 }
 
 /// A machine that has booted.
-fn boot<'a>(a: &ExploreArgs, messages: &'a Messages) -> anyhow::Result<Session<'a>> {
+fn boot<'a>(a: &ExploreArgs, caller: &'a dyn Caller) -> anyhow::Result<Session<'a>> {
     let mut machine = a.machine.choice();
     machine.set.extend(a.nvmm.map(Expose::setting));
     if a.mode == ModeKind::AsBuilt {
@@ -95,7 +96,7 @@ fn boot<'a>(a: &ExploreArgs, messages: &'a Messages) -> anyhow::Result<Session<'
         rtc: None,
         markers: true,
     };
-    Ok(Session::boot(options, messages)?)
+    Ok(Session::boot(options, caller)?)
 }
 
 /// What is explored, on a machine.
@@ -148,9 +149,51 @@ impl Files {
 
 fn run(a: &ExploreArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let files = Files::open(&a.results)?;
+    let bar = bar(messages);
+    let found = search(a, None, messages, &|text| bar.set_message(text));
+    bar.finish_and_clear();
+    let Found { report, workload } = found?;
+    let exit = finish(
+        &a.results,
+        files,
+        (json!(own_args()), workload),
+        &report,
+        messages,
+    )?;
+    match report.signal {
+        Some(n) => Err(nagori_session::Interrupted(n).into()),
+        None => Ok(exit),
+    }
+}
+
+/// The report for a caller that is no terminal.
+pub fn report(
+    a: &ExploreArgs,
+    checker: Option<&Checker<'_>>,
+    caller: &dyn Caller,
+) -> anyhow::Result<Value> {
+    let Found { report, workload } = search(a, checker, caller, &|_| ())?;
+    let mut value = serde_json::to_value(&report)?;
+    value["workload"] = workload;
+    Ok(value)
+}
+
+/// What a search has found, and what its workload did.
+struct Found {
+    report: Report,
+    workload: Value,
+}
+
+/// Searches; `show` is told how far it is.
+fn search(
+    a: &ExploreArgs,
+    checker: Option<&Checker<'_>>,
+    caller: &dyn Caller,
+    show: &(dyn Fn(String) + Sync),
+) -> anyhow::Result<Found> {
     let mut names = Names::new(a)?;
     let begin = Instant::now();
-    let session = boot(a, messages)?;
+    let session = boot(a, caller)?;
     let prepared = Prepared::new(&session, plan(a, &session)?)?;
     names.add_kernel(prepared.base().fork()?.ram());
     let recorded = prepared.record()?;
@@ -158,14 +201,14 @@ fn run(a: &ExploreArgs, messages: &Messages) -> anyhow::Result<Exit> {
     if stores.sum() == 0 && !a.allow_empty {
         bail!("--workload stores nothing to NVMM, so a power cut cannot leave anything that matters; {PAGE_CACHE} (--allow-empty: no error)");
     }
-    messages.note(&format!(
+    caller.note(&format!(
         "workload: {} instructions, {} steps on NVMM, {} points, {} of them different",
         recorded.retired,
         recorded.steps,
         recorded.points,
         recorded.cuts.len()
     ));
-    let subject = Recovering::new(&prepared, &recorded)?;
+    let subject = Recovering::new(&prepared, &recorded)?.checked_by(checker);
     let mut notes = Vec::new();
     match subject.without_cut() {
         Ok(false) if stores.sum() > 0 => notes.push(
@@ -185,7 +228,7 @@ fn run(a: &ExploreArgs, messages: &Messages) -> anyhow::Result<Exit> {
         ));
     }
     for note in &notes {
-        messages.warning(note);
+        caller.warning(note);
     }
     let jobs = a.jobs.map_or_else(cores, |n| n as usize);
     let work = Work {
@@ -208,34 +251,32 @@ fn run(a: &ExploreArgs, messages: &Messages) -> anyhow::Result<Exit> {
         ..Budget::default()
     };
     let searched = Instant::now();
-    let bar = bar(messages);
     let limit = a.budget_time.map(|s| begin + Duration::from_secs_f64(s));
     let mut out_of_time = false;
     let mut progress = |p: &Progress| {
-        bar.set_message(format!(
+        show(format!(
             "{} cuts, {} contents tried by {} recoveries, {} waiting, {} failed",
             p.cuts, p.contents, p.recoveries, p.waiting, p.failures
         ));
         out_of_time |= limit.is_some_and(|l| Instant::now() >= l);
         let failed = a.fail_fast && p.failures > 0;
-        !out_of_time && !failed && messages.signals().caught().is_none()
+        !out_of_time && !failed && caller.interrupted().is_none()
     };
     let report = explore(&work, &subject, &budget, jobs, &mut progress);
-    bar.finish_and_clear();
     let mut report = report.map_err(|e| anyhow!(e))?;
-    report.signal = messages.signals().caught();
+    report.signal = caller.interrupted();
     report.notes = notes;
     report.add_warnings(&recorded.warnings, &recorded.sites, &names);
     let took = searched.elapsed().as_secs_f64();
     let rate = report.recoveries as f64 / took.max(1e-9);
-    messages.note(&format!(
+    caller.note(&format!(
         "{} recoveries in {took:.1} s ({rate:.0} a second; {} instructions in each, {} more spared)",
         report.recoveries,
         subject.executed() / report.recoveries.max(1),
         subject.spared
     ));
     if out_of_time {
-        messages.warning("the search ended by --budget-time: the report says what was not covered");
+        caller.warning("the search ended by --budget-time: the report says what was not covered");
     }
     let workload = json!({
         "instructions": recorded.retired,
@@ -249,12 +290,7 @@ fn run(a: &ExploreArgs, messages: &Messages) -> anyhow::Result<Exit> {
             "devices": stores.devices,
         },
     });
-    let own = (json!(own_args()), workload);
-    let exit = finish(&a.results, files, own, &report, messages)?;
-    match report.signal {
-        Some(n) => Err(nagori_session::Interrupted(n).into()),
-        None => Ok(exit),
-    }
+    Ok(Found { report, workload })
 }
 
 /// Reports of shards become one.

@@ -3,19 +3,22 @@
 pub mod args;
 mod rootfs;
 
+use crate::output::file::{self, Staged};
 use crate::output::{self, Exit, Messages, SUCCESS};
-use anyhow::bail;
+use anyhow::{bail, Context};
 use args::ImageCommand;
-use nagori_image::{GuestImage, Options};
+use nagori_image::{Base, GuestImage, Options, RootfsSpec};
 use nagori_session::image;
 use serde_json::json;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
 
 /// Runs the command.
 pub fn command(command: &ImageCommand, messages: &Messages) -> anyhow::Result<Exit> {
     match command {
         ImageCommand::Build {
             refresh,
-            mirror,
             rootfs,
             modules,
             cache,
@@ -23,9 +26,6 @@ pub fn command(command: &ImageCommand, messages: &Messages) -> anyhow::Result<Ex
         } => {
             let mut options = cache.options_with(modules)?;
             options.refresh = *refresh;
-            if mirror.is_some() {
-                options.mirror = mirror.clone();
-            }
             make(&options, rootfs, *json, messages)?;
         }
         ImageCommand::Path {
@@ -43,6 +43,13 @@ pub fn command(command: &ImageCommand, messages: &Messages) -> anyhow::Result<Ex
                 *json,
             )?;
         }
+        ImageCommand::Export {
+            file,
+            rootfs,
+            modules,
+            cache,
+        } => export(file, rootfs, &cache.options_with(modules)?, messages)?,
+        ImageCommand::Import { file, cache } => import(file, &cache.options()?, messages)?,
         ImageCommand::Verify { name, cache } => {
             let options = cache.options()?;
             let images = match name {
@@ -71,6 +78,41 @@ fn make(
         Some(spec) => rootfs::print(&image::rootfs::build(options, &spec, messages)?, json),
         None => print(&image::build(options, messages)?, json),
     }
+}
+
+fn export(
+    path: &Path,
+    rootfs: &args::RootfsArgs,
+    options: &Options,
+    messages: &Messages,
+) -> anyhow::Result<()> {
+    let mut file = Staged::create(path)?;
+    let guest = image::build(options, messages)?;
+    let spec = rootfs.spec().unwrap_or_else(|| RootfsSpec::new(Base::Run));
+    let root = image::rootfs::build(options, &spec, messages)?;
+    image::export(options, &guest, &[root], &mut file, messages)?;
+    file.finish()?;
+    Ok(())
+}
+
+fn import(path: &Path, options: &Options, messages: &Messages) -> anyhow::Result<()> {
+    let mut from: Box<dyn Read> = match file::is_stdout(path) {
+        true => Box::new(std::io::stdin()),
+        false => {
+            Box::new(File::open(path).with_context(|| format!("cannot read {}", path.display()))?)
+        }
+    };
+    let found = image::import(options, &mut from, messages)
+        .with_context(|| format!("{} cannot be taken over", path.display()))?;
+    let offline = Options {
+        offline: true,
+        ..options.clone()
+    };
+    if image::build(&offline, messages).is_err() {
+        bail!("the images were made by another version of Nagori, or with --modules, so this one does not find them without these");
+    }
+    let text: String = found.iter().map(|d| format!("{}\n", d.display())).collect();
+    output::print(&text)
 }
 
 fn print(image: &GuestImage, as_json: bool) -> anyhow::Result<()> {

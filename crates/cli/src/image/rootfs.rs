@@ -46,7 +46,7 @@ pub fn show(image: &RootFs, as_json: bool) -> anyhow::Result<()> {
     let m = &image.manifest;
     let mut text = format!(
         "key       {}\nfile      {}\nsize      {} bytes, {} of them files\nfree      {} MiB\n\
-         sha256    {}\nbase      {}\nsuite     {}\nclock     {}\nbuilt by  {}, {}\nprograms  {}\n",
+         sha256    {}\nbase      {}\nsuite     {}\nclock     {}\nbuilt by  {}\nprograms  {}\n",
         m.key,
         image.path.display(),
         m.image.size,
@@ -57,7 +57,6 @@ pub fn show(image: &RootFs, as_json: bool) -> anyhow::Result<()> {
         m.suite,
         rtc::text(m.date),
         m.builder,
-        m.tools,
         m.programs.join(" ")
     );
     if !m.installed.is_empty() {

@@ -8,7 +8,7 @@ mod gen;
 mod memory;
 mod page;
 mod record;
-mod report;
+pub mod report;
 mod run;
 mod sweep;
 mod sweep_plot;

@@ -1,5 +1,6 @@
 //! `nagori native --self-test`: what is injected beside what is asked for, on this host, now.
 
+use crate::again;
 use crate::output::{self, Exit, Messages, SUCCESS};
 use crate::tables::{row, table, text};
 use anyhow::Context;
@@ -40,13 +41,15 @@ fn children_cpu_ns() -> u64 {
 
 /// Runs the test.
 pub fn command(as_json: bool, messages: &Messages) -> anyhow::Result<Exit> {
-    let program = std::env::current_exe().context("where this program is")?;
-    let arguments = ["native", "--burn", &ROUNDS.to_string()].map(OsString::from);
+    let this = again::command()?;
+    let burn = ["native", "--burn", &ROUNDS.to_string()].map(OsString::from);
+    let (program, given) = (this.get_program(), this.get_args());
+    let arguments: Vec<OsString> = given.map(OsString::from).chain(burn).collect();
     let mut runs = Vec::new();
     // The same program alone, before and after, as the host's speed changes.
     let alone = |runs: &mut Vec<u64>| -> anyhow::Result<()> {
         let before = children_cpu_ns();
-        let status = std::process::Command::new(&program)
+        let status = std::process::Command::new(program)
             .args(&arguments)
             .status();
         status.context("the program of the test")?;
@@ -78,7 +81,7 @@ pub fn command(as_json: bool, messages: &Messages) -> anyhow::Result<Exit> {
         );
         let (before, wall) = (children_cpu_ns(), clock_gettime(ClockId::Monotonic));
         let ended = || messages.signals().caught().is_some();
-        let outcome = own::run(program.as_os_str(), &arguments, monitor, &ended)?;
+        let outcome = own::run(program, &arguments, monitor, &ended)?;
         let cpu = children_cpu_ns() - before;
         let wall = clock_gettime(ClockId::Monotonic) - wall;
         let report = outcome.report;

@@ -165,7 +165,7 @@ impl Caller for Messages {
                 self.busy("{spinner} {msg} ({elapsed})", text);
             }
             Step::Image(p) => {
-                if !self.busy("{spinner} {msg}", p.to_string()) {
+                if !self.busy("{spinner} {msg}", p.to_string()) && !p.again {
                     Messages::note(self, &p.to_string());
                 }
             }

@@ -98,6 +98,28 @@ impl Service for Control<'_> {
     }
 }
 
+/// Asks a machine outside of any run.
+pub fn ask(machine: &mut Machine, method: &str, parameters: Value) -> Result<Value, String> {
+    let request = Request {
+        method: method.into(),
+        params: parameters,
+        id: None,
+    };
+    let runs = [
+        "pause",
+        "resume",
+        "reset",
+        "power_cut",
+        "power_cut_at",
+        "quit",
+    ];
+    if runs.contains(&method) {
+        return Err(format!("{method} is a request to a machine that runs"));
+    }
+    let answer = Asked::default().answer(machine, &request);
+    answer.map_err(|e| e.message)
+}
+
 fn value(of: impl Serialize) -> Result<Value, RpcError> {
     serde_json::to_value(of).map_err(|e| RpcError::refused(e.to_string()))
 }

@@ -9,7 +9,9 @@ use crate::args::InspectArgs;
 use crate::output::Messages;
 use control::Control;
 use gdb::Gdb;
+use nagori_machine::Machine;
 use nagori_session::drive::BoxedService;
+use serde_json::Value;
 
 /// The services that may hold a machine, according to the arguments. `resets`: whether the
 /// machine's software can be loaded again.
@@ -28,6 +30,11 @@ pub fn services<'a>(
         all.push(Box::new(Control::bind(path, resets, messages)?));
     }
     Ok(all)
+}
+
+/// Asks a machine that nobody else holds; the answer to a method that changes how it runs would be of no use.
+pub fn ask(machine: &mut Machine, method: &str, parameters: Value) -> Result<Value, String> {
+    control::ask(machine, method, parameters)
 }
 
 /// A debugger's door; the machine waits for it, and it looks at this hart first.

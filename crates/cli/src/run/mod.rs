@@ -14,7 +14,6 @@ use crate::output::file::{self, Staged};
 use crate::output::{Exit, Messages};
 use crate::profiling::Profiling;
 use crate::remote;
-use crate::tables;
 use crate::trace::BusTrace;
 use anyhow::{anyhow, bail, Context};
 use args::CommonArgs;
@@ -22,9 +21,10 @@ use compare::Variant;
 use nagori_memtime::Method;
 use nagori_session::nvmm::NvmmSpec;
 use nagori_session::program::{
-    in_guest, left_on_host, Limits, Loaded, Outcome, Program, Stdin, Timing, Why,
+    in_guest, left_on_host, Captured, Limits, Loaded, Outcome, Program, Stdin, Timing, Why,
 };
-use nagori_session::{Options, Rootfs, Session};
+use nagori_session::{Caller, Interrupted, Options, Rootfs, Session};
+pub use report::summary;
 use report::Result as RunResult;
 use rustix::fs::{fstat, FileType};
 use serde_json::json;
@@ -99,6 +99,40 @@ pub fn command(a: &RunProgramArgs, messages: &Messages) -> anyhow::Result<Exit> 
     Ok(result.exit())
 }
 
+/// Runs the program for a caller that is no terminal; `input` is its standard input, instead of that of the options.
+pub fn captured(
+    a: &RunProgramArgs,
+    input: Option<&[u8]>,
+    caller: &dyn Caller,
+) -> anyhow::Result<(RunResult, Captured)> {
+    let c = &a.common;
+    let method = one("--method", &c.methods)?;
+    let memory = one("--memory-model", &c.memory_models)?;
+    let variants = [
+        memory.cloned().map(Variant::Model),
+        method.copied().map(Variant::Method),
+    ];
+    let variants: Vec<&Variant> = variants.iter().flatten().collect();
+    let mut prepared = Prepared::with(c, (&variants, a.nvmm.nvmm_image.clone()), caller)?;
+    let program = &mut prepared.program.program;
+    program.method = method.and_then(|m| m.delay());
+    if let Some(bytes) = input {
+        program.stdin = Stdin::Bytes(bytes.into());
+    }
+    let mut running = prepared.session.start(&prepared.program)?;
+    running.power = a.power.cuts();
+    let mut output = Captured::default();
+    let run = running.wait(&mut output)?;
+    if let Why::Outcome(Outcome::Failed { .. }) = &run.why {
+        return Err(prepared.failure(&run.why));
+    }
+    if let Why::Signal(n) = run.why {
+        return Err(Interrupted(n).into());
+    }
+    let result = RunResult::of(run, &running.machine, (!c.functional, c.strict));
+    Ok((result, output))
+}
+
 /// The only one of an option's values; `compare` takes several.
 fn one<'v, T>(option: &str, values: &'v [T]) -> anyhow::Result<Option<&'v T>> {
     match values {
@@ -153,13 +187,13 @@ impl<'a> Prepared<'a> {
     fn with(
         a: &'a CommonArgs,
         (variants, nvmm): (&[&Variant], Option<NvmmSpec>),
-        messages: &'a Messages,
+        caller: &'a dyn Caller,
     ) -> anyhow::Result<Self> {
         let needs = variants
             .iter()
             .filter_map(|v| Some((v.setting()?, v.option())));
         let (set, options): (Vec<String>, Vec<String>) = needs.unzip();
-        let prepared = Prepared::new(a, (&set, nvmm), messages);
+        let prepared = Prepared::new(a, (&set, nvmm), caller);
         match options.is_empty() {
             true => prepared,
             false => prepared.with_context(|| options.join(" ")),
@@ -170,7 +204,7 @@ impl<'a> Prepared<'a> {
     fn new(
         a: &'a CommonArgs,
         (set, nvmm): (&[String], Option<NvmmSpec>),
-        messages: &'a Messages,
+        caller: &'a dyn Caller,
     ) -> anyhow::Result<Self> {
         let program = Program {
             args: a.program.clone(),
@@ -220,20 +254,27 @@ impl<'a> Prepared<'a> {
         Ok(Prepared {
             a,
             program,
-            session: Session::boot(options, messages)?,
+            session: Session::boot(options, caller)?,
         })
+    }
+
+    /// Why the program could not be executed.
+    fn failure(&self, why: &Why) -> anyhow::Error {
+        let text = why.message().unwrap_or_default();
+        let hint = match why {
+            Why::Outcome(Outcome::Failed { errno, .. }) => self.program.executable().hint(*errno),
+            _ => None,
+        };
+        match hint {
+            Some(hint) => anyhow!(hint).context(text),
+            None => anyhow!(text),
+        }
     }
 
     /// Reports what the exit code does not show.
     fn tell(&self, why: &Why, messages: &Messages) {
         match (why, why.message()) {
-            (Why::Outcome(Outcome::Failed { errno, .. }), Some(text)) => {
-                let e = match self.program.executable().hint(*errno) {
-                    Some(hint) => anyhow!(hint).context(text),
-                    None => anyhow!(text),
-                };
-                messages.error(&e);
-            }
+            (Why::Outcome(Outcome::Failed { .. }), _) => messages.error(&self.failure(why)),
             (Why::Outcome(Outcome::Ended(e)), None) if e.status != 0 => {
                 let words = self.a.program.iter().skip(1).map(String::as_str);
                 tell_of_files(
@@ -288,18 +329,7 @@ impl<'a> Prepared<'a> {
             let n = m.markers_refused();
             eprintln!("nagori: {n} markers of the program asked for something impossible");
         }
-        Ok(RunResult {
-            why: run.why,
-            report: run.report,
-            regions: run.regions,
-            problems: run.problems,
-            strict: self.a.strict,
-            nvmm: run.nvmm,
-            timed: !self.a.functional,
-            full: (tables::machine(m), tables::machine_json(m)),
-            sums: run.sums,
-            start_cpu: run.start_cpu,
-        })
+        Ok(RunResult::of(run, m, (!self.a.functional, self.a.strict)))
     }
 }
 

@@ -2,10 +2,10 @@
 
 use crate::output::{Exit, Messages, MEANINGLESS, SIGNAL, SUCCESS};
 use crate::tables::{self, duration, grouped, row, table, text};
-use nagori_machine::Report;
+use nagori_machine::{Machine, Report};
 use nagori_memtime::stats::Region;
 use nagori_session::problems::{Nvmm, Problem, NEVER_ENDED};
-use nagori_session::program::{Outcome, Why};
+use nagori_session::program::{Outcome, Run, Why};
 use serde_json::{json, Value};
 
 /// Exit code if there is no such program, as in shells.
@@ -105,12 +105,66 @@ impl Figures {
     }
 }
 
+/// The most important figures as JSON, units in names.
+pub fn summary(report: &Report) -> Value {
+    let f = Figures::of(report);
+    let region = |r: Region| {
+        let f = tables::part(report, r);
+        let per_write = (f.writes > 0).then(|| f.reads as f64 / f.writes as f64);
+        let mut value = json!({
+            "reads": f.reads,
+            "writes": f.writes,
+            "read_bytes": f.read_bytes,
+            "write_bytes": f.write_bytes,
+            "act_per_req": f.act_per_req,
+            "bank_para": f.bank_para,
+            "read_latency_avg_ns": f.read_ns,
+            "write_latency_avg_ns": f.write_ns,
+            "write_to_medium_avg_ns": f.medium_ns,
+            "reads_per_write": per_write,
+        });
+        if let Some(e) = f.energy_pj {
+            value["energy_pj"] = json!(e);
+        }
+        value
+    };
+    json!({
+        "guest_time_ps": f.time_ps,
+        "instructions": f.instructions,
+        "busy_cycles": f.busy,
+        "cpi": f.cpi(),
+        "memory_stall_cycles": f.stall,
+        "l1d_misses": f.misses[0],
+        "l1i_misses": f.misses[1],
+        "dtlb_misses": f.misses[2],
+        "itlb_misses": f.misses[3],
+        "dram": region(Region::Dram),
+        "nvmm": region(Region::Nvmm),
+    })
+}
+
 /// A figure that may not exist.
 pub fn real(v: Option<f64>, digits: usize) -> String {
     v.map_or("-".into(), |v| format!("{v:.digits$}"))
 }
 
 impl Result {
+    /// The result of a run on a machine: whether the timing model was on, and whether every problem is an error.
+    pub fn of(run: Run, m: &Machine, (timed, strict): (bool, bool)) -> Result {
+        Result {
+            why: run.why,
+            report: run.report,
+            regions: run.regions,
+            problems: run.problems,
+            strict,
+            nvmm: run.nvmm,
+            timed,
+            full: (tables::machine(m), tables::machine_json(m)),
+            sums: run.sums,
+            start_cpu: run.start_cpu,
+        }
+    }
+
     /// Whether the program did something else than in another run, as far as its exit code and output tell.
     pub fn differs(&self, other: &Result) -> bool {
         exit(&self.why) != exit(&other.why) || self.sums != other.sums
@@ -202,45 +256,11 @@ impl Result {
 
     /// Everything as JSON.
     pub fn json(&self) -> Value {
-        let f = Figures::of(&self.report);
         let process = match &self.why {
             Why::Outcome(Outcome::Ended(e)) => json!(e),
             _ => Value::Null,
         };
         let memory = &self.report.memory;
-        let region = |r: Region| {
-            let f = tables::part(&self.report, r);
-            let per_write = (f.writes > 0).then(|| f.reads as f64 / f.writes as f64);
-            let mut value = json!({
-                "reads": f.reads,
-                "writes": f.writes,
-                "read_bytes": f.read_bytes,
-                "write_bytes": f.write_bytes,
-                "act_per_req": f.act_per_req,
-                "bank_para": f.bank_para,
-                "read_latency_avg_ns": f.read_ns,
-                "write_latency_avg_ns": f.write_ns,
-                "write_to_medium_avg_ns": f.medium_ns,
-                "reads_per_write": per_write,
-            });
-            if let Some(e) = f.energy_pj {
-                value["energy_pj"] = json!(e);
-            }
-            value
-        };
-        let summary = json!({
-            "guest_time_ps": f.time_ps,
-            "instructions": f.instructions,
-            "busy_cycles": f.busy,
-            "cpi": f.cpi(),
-            "memory_stall_cycles": f.stall,
-            "l1d_misses": f.misses[0],
-            "l1i_misses": f.misses[1],
-            "dtlb_misses": f.misses[2],
-            "itlb_misses": f.misses[3],
-            "dram": region(Region::Dram),
-            "nvmm": region(Region::Nvmm),
-        });
         json!({
             "end": {"why": self.why.name(), "exit_code": self.exit().0, "message": self.why.message()},
             "machine": self.report.machine,
@@ -250,7 +270,7 @@ impl Result {
             "regions_of_interest": self.regions,
             "problems": self.problems,
             // The requested one does not exist.
-            "summary": self.is_meaningful().then_some(summary),
+            "summary": self.is_meaningful().then(|| summary(&self.report)),
             "process": process,
             "statistics": tables::to_json(&self.report),
             "machine_statistics": self.full.1,

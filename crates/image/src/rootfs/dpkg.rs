@@ -1,9 +1,9 @@
 //! dpkg's database, in the state in which dpkg itself would have left it.
 
 use super::tree::Tree;
-use crate::apt::Record;
 use crate::Error;
 use md5::{Digest, Md5};
+use nagori_debian::Record;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 

@@ -8,8 +8,8 @@ use super::ext4;
 use super::tree::{Attributes, Tree};
 use crate::error::IoContext;
 use crate::manifest::{sha256, Output};
-use crate::{deb, Error};
-use serde::{Deserialize, Serialize};
+use crate::Error;
+use nagori_debian::{deb, sha256_of, Record, Relation, Step};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
@@ -47,16 +47,6 @@ pub struct Work<'a> {
     pub seed: u64,
     /// Initial time of the clock, in seconds since 1970.
     pub date: u64,
-}
-
-/// A step of an installation, in apt's order.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Step {
-    /// The package's files are put in place.
-    Unpack(String),
-    /// Its postinst is run.
-    Configure(String),
 }
 
 /// The calls of dpkg for the packages of `added`: as few as their order allows. Only packages that
@@ -148,7 +138,7 @@ impl Provided {
     }
 
     fn file(&mut self, from: &Path, path: String, mode: u32) -> Result<(), Error> {
-        let hash = crate::builder::file_sha256(from)?;
+        let hash = sha256_of(from)?;
         let size = from.metadata().context("read", from)?.len();
         self.push(from, path, Kind::File(mode), hash, size)
     }
@@ -265,10 +255,10 @@ pub(super) fn installed_size(added: &[Added<'_>]) -> Result<u64, Error> {
     Ok(sum + sum / 4 + if added.is_empty() { 0 } else { 64 << 20 })
 }
 
-fn control(p: &Added<'_>) -> Result<crate::apt::Record, Error> {
+fn control(p: &Added<'_>) -> Result<Record, Error> {
     let files = deb::files(&p.file, deb::Part::Control, |f| f == "control")?;
     let text = files.into_values().next().unwrap_or_default();
-    crate::apt::Record::parse(&String::from_utf8_lossy(&text)).ok_or_else(|| Error::Contents {
+    Record::parse(&String::from_utf8_lossy(&text)).ok_or_else(|| Error::Contents {
         name: p.name.into(),
         what: "its control file cannot be read".into(),
     })
@@ -317,10 +307,14 @@ pub(super) fn install(
     let names: BTreeSet<&str> = added.iter().map(|p| p.name).collect();
     let mut before = std::collections::BTreeMap::new();
     for p in added {
-        before.insert(p.name, control(p)?.names("Pre-Depends"));
+        let record = control(p)?;
+        let groups = Relation::parse_all(record.text("Pre-Depends"));
+        let names = groups.unwrap_or_default().into_iter().flatten();
+        before.insert(p.name, names.map(|r| r.name).collect::<Vec<String>>());
         // Uncompressed, since unpacking is faster on the host.
         tree.file_made(&format!("/packages/{}.deb", p.name), 0o644, |to| {
-            deb::uncompressed(&p.file, to)
+            let mut to = File::create(to).context("create", to)?;
+            Ok(deb::uncompressed(&p.file, &mut to)?)
         })?;
     }
     let steps = calls(order, &names, |p| {
@@ -333,10 +327,10 @@ pub(super) fn install(
         uuid: &super::uuid(key),
         label: "nagori-input",
         time: date,
-        // It is read-only; mke2fs would reserve twice the journal.
-        free: 16 << 20,
+        // It is read-only.
+        free: 0,
     };
-    ext4::write(&tree, &format, &input, work)?;
+    ext4::write(&tree, &format, &input)?;
 
     let seed = u64::from_str_radix(&key[..16], 16).unwrap_or(0) >> 1;
     let todo = Work {

@@ -1,9 +1,9 @@
 //! Root file systems: ext4 images of Debian's riscv64 packages, built without root, byte for byte
 //! the same each time.
 //!
-//! apt chooses and verifies the packages. Those of the base are unpacked into a tree that this
-//! crate manages itself, and `finish` does what matters of their maintainer scripts; e2fsprogs
-//! writes the image. Other packages of a system are then installed by dpkg itself, in a machine
+//! Packages are chosen as apt would. Those of the base are unpacked into a tree that this
+//! crate manages itself, `finish` does what matters of their maintainer scripts, and `ext4` writes
+//! the image. Other packages of a system are then installed by dpkg itself, in a machine
 //! ([`Installer`]), where scripts of the user may run afterwards.
 //!
 //! Below the cache directory, `rootfs/` contains `packages/` (the .deb files, by their checksum),
@@ -19,17 +19,17 @@ mod sysusers;
 mod tree;
 mod units;
 
-pub(crate) use install::Step;
 pub use install::{Installer, Work};
 pub use spec::{Base, RootfsSpec};
 
-use crate::apt::{Apt, Package};
-use crate::builder::{cache_dir, file_sha256, lock, write_atomically};
+use crate::builder::{cache_dir, lock, note_use, write_atomically};
 use crate::error::IoContext;
 use crate::manifest::{hex, Output};
-use crate::{deb, guest, Error, Options, Progress, Stage};
+use crate::store::{say, Store};
+use crate::{guest, Error, Options, Progress, Stage};
 use dpkg::Unpacked;
 use install::{Added, Provided};
+use nagori_debian::{deb, sha256_of, Package, Step};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs;
@@ -37,7 +37,7 @@ use std::path::{Path, PathBuf};
 use tree::Tree;
 
 /// Incremented with every change of what this module makes from the same packages and sources.
-const BUILDER: u32 = 4;
+const BUILDER: u32 = 5;
 
 const IMAGE: &str = "rootfs.ext4";
 const MANIFEST: &str = "manifest.json";
@@ -59,8 +59,6 @@ pub struct RootfsManifest {
     pub key: String,
     /// Version of the program that built it.
     pub builder: String,
-    /// Version of e2fsprogs, which placed the files.
-    pub tools: String,
     /// Debian's release from which the packages are.
     pub suite: String,
     /// Midnight after the mirror signed the index from which the packages were chosen, in seconds
@@ -72,7 +70,7 @@ pub struct RootfsManifest {
     pub installed: Vec<String>,
     /// Scripts that were run after that, and files for them.
     pub provided: Vec<Output>,
-    /// All packages in it, checked by apt against the signed index.
+    /// All packages in it, compared with the checksums of the signed index.
     pub packages: Vec<Package>,
     /// Our programs, by their paths below /usr/local.
     pub programs: Vec<String>,
@@ -90,7 +88,7 @@ struct Resolved {
     suite: String,
     wanted: Vec<String>,
     packages: Vec<Package>,
-    /// The order in which apt unpacks and configures them.
+    /// The order in which they are unpacked and configured.
     order: Vec<Step>,
     /// Those that are not part of the base, if dpkg is to install them.
     added: Vec<String>,
@@ -134,6 +132,7 @@ pub fn rootfs(
     };
     if !options.refresh {
         if let Some(found) = b.cached() {
+            note_use(&found.path.with_file_name(MANIFEST));
             return Ok(found);
         }
     }
@@ -167,7 +166,7 @@ pub fn list_rootfs(options: &Options) -> Result<Vec<RootFs>, Error> {
 impl RootFs {
     /// Reads the image and compares it with its manifest.
     pub fn verify(&self) -> Result<(), Error> {
-        let found = file_sha256(&self.path)?;
+        let found = sha256_of(&self.path)?;
         if found == self.manifest.image.sha256 {
             return Ok(());
         }
@@ -192,6 +191,18 @@ fn open(dir: &Path) -> Option<RootFs> {
     (fs::metadata(&path).ok()?.len() == manifest.image.size).then_some(RootFs { path, manifest })
 }
 
+/// The name of the file that says which packages were chosen.
+pub(crate) fn resolved_name(suite: &str, spec: &RootfsSpec) -> String {
+    let mut h = Sha256::new();
+    h.update(suite);
+    h.update([u8::from(spec.needs_machine())]);
+    for name in spec.wanted() {
+        h.update([0]);
+        h.update(name);
+    }
+    format!("{}.json", hex(&h.finalize()[..16]))
+}
+
 struct Builder<'a> {
     dir: PathBuf,
     options: &'a Options,
@@ -212,24 +223,13 @@ impl Builder<'_> {
     }
 
     fn resolved_file(&self) -> PathBuf {
-        let mut h = Sha256::new();
-        h.update(&self.options.suite);
-        h.update([u8::from(self.spec.needs_machine())]);
-        for name in self.spec.wanted() {
-            h.update([0]);
-            h.update(name);
-        }
-        let name = format!("{}.json", hex(&h.finalize()[..16]));
+        let name = resolved_name(&self.options.suite, self.spec);
         self.dir.join("resolved").join(name)
     }
 
     fn resolved(&self) -> Option<Resolved> {
         let r: Resolved = serde_json::from_slice(&fs::read(self.resolved_file()).ok()?).ok()?;
         (r.suite == self.options.suite && r.wanted == self.spec.wanted()).then_some(r)
-    }
-
-    fn package_file(&self, p: &Package) -> PathBuf {
-        self.dir.join("packages").join(format!("{}.deb", p.sha256))
     }
 
     /// A hash of everything that the image is made of.
@@ -260,11 +260,8 @@ impl Builder<'_> {
         for p in &resolved.packages {
             line(&["package", &p.name, &p.version, &p.sha256]);
         }
-        for s in guest::sources() {
-            // The first program belongs to the guest image.
-            if !s.path.starts_with("init/") {
-                line(&["source", &s.path, &crate::manifest::sha256(s.bytes)]);
-            }
+        for p in guest::rootfs_programs() {
+            line(&["program", &p.name, &crate::manifest::sha256(&p.bytes)]);
         }
         hex(&h.finalize()[..16])
     }
@@ -275,23 +272,23 @@ impl Builder<'_> {
         machine: Option<&mut dyn Installer>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<RootFs, Error> {
-        guest::compiler()?;
-        let tools = ext4::version()?;
-        for sub in ["packages", "resolved", "images"] {
+        for sub in ["resolved", "images"] {
             let d = self.dir.join(sub);
             fs::create_dir_all(&d).context("create", &d)?;
         }
-        let apt = Apt::new(&cache.join("apt"), &self.options.suite)?;
+        let mut store = Store::open(cache, self.dir.join("packages"), self.options)?;
         let resolved = match self.resolved() {
             Some(r) if !self.options.refresh => r,
-            _ => self.resolve(&apt, progress)?,
+            _ => self.resolve(&mut store, progress)?,
         };
         let key = self.key(&resolved);
         if let Some(found) = open(&self.place(&key)) {
             return Ok(found);
         }
-        self.fetch(&apt, &resolved, progress)?;
-        self.make(&resolved, &key, tools, machine, progress)?;
+        for p in &resolved.packages {
+            store.fetch(p, progress)?;
+        }
+        self.make(&store, &resolved, &key, machine, progress)?;
         open(&self.place(&key)).ok_or_else(|| Error::Io {
             what: "read back",
             path: self.place(&key),
@@ -299,20 +296,19 @@ impl Builder<'_> {
         })
     }
 
-    fn resolve(&self, apt: &Apt, progress: &mut dyn FnMut(Progress)) -> Result<Resolved, Error> {
-        if self.options.refresh || !apt.has_index() {
-            say(
-                progress,
-                Stage::Index,
-                format!("Debian {}", self.options.suite),
-            );
-            apt.update(self.options.mirror.as_deref())?;
-        }
+    fn resolve(
+        &self,
+        store: &mut Store,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Resolved, Error> {
+        store.ask(self.options.refresh, progress)?;
         let wanted = self.spec.wanted();
-        let (packages, order) = apt.solve(&wanted)?;
+        let (packages, order) = store.archive.solve(&wanted)?;
         let mut added = Vec::new();
         if self.spec.installs() {
-            let (base, _) = apt.solve(&RootfsSpec::new(self.spec.base).wanted())?;
+            let (base, _) = store
+                .archive
+                .solve(&RootfsSpec::new(self.spec.base).wanted())?;
             let new = packages
                 .iter()
                 .filter(|p| !base.iter().any(|b| b.name == p.name));
@@ -324,8 +320,8 @@ impl Builder<'_> {
             wanted,
             order,
             added,
-            date: apt.index_date()?,
-            mirror: apt.mirror()?,
+            date: store.date()?,
+            mirror: store.archive.mirror()?,
         };
         self.keep(&resolved)?;
         Ok(resolved)
@@ -336,62 +332,11 @@ impl Builder<'_> {
         write_atomically(&self.resolved_file(), &text)
     }
 
-    /// Downloads the packages that are not in the cache.
-    fn fetch(
-        &self,
-        apt: &Apt,
-        resolved: &Resolved,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<(), Error> {
-        let mut absent = Vec::new();
-        for p in &resolved.packages {
-            let file = self.package_file(p);
-            if !(file.exists() && file_sha256(&file)? == p.sha256) {
-                absent.push(p);
-            }
-        }
-        // In parts, so that an interruption loses little, and progress is visible.
-        for part in absent.chunks(16) {
-            let mb = part.iter().map(|p| p.size).sum::<u64>() as f64 / 1e6;
-            let names: Vec<&str> = part.iter().map(|p| p.name.as_str()).collect();
-            let what = format!("{} ({mb:.1} MB)", names.join(", "));
-            say(progress, Stage::Download, &what);
-            let files = match apt.download_all(part, &format!("download {what}")) {
-                // An old index names versions that the mirror no longer has.
-                Err(Error::Command { .. }) => {
-                    say(
-                        progress,
-                        Stage::Index,
-                        format!("Debian {}", self.options.suite),
-                    );
-                    apt.update(self.options.mirror.as_deref())?;
-                    apt.download_all(part, &format!("download {what}"))?
-                }
-                other => other?,
-            };
-            for fresh in files {
-                let hash = file_sha256(&fresh)?;
-                let Some(p) = part.iter().find(|p| p.sha256 == hash) else {
-                    return Err(Error::Rootfs(format!(
-                        "{} is not what the signed index says",
-                        fresh.display()
-                    )));
-                };
-                let file = self.package_file(p);
-                fs::rename(&fresh, &file).context("move a package to", &file)?;
-            }
-        }
-        match absent.iter().find(|p| !self.package_file(p).exists()) {
-            Some(p) => Err(Error::Rootfs(format!("apt did not download {}", p.name))),
-            None => Ok(()),
-        }
-    }
-
     fn make(
         &self,
+        store: &Store,
         resolved: &Resolved,
         key: &str,
-        tools: String,
         machine: Option<&mut dyn Installer>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(), Error> {
@@ -404,17 +349,7 @@ impl Builder<'_> {
             fs::create_dir(&d).context("create", &d)?;
             Ok(d)
         };
-        let mut programs = guest::compile(&sub("compile")?, |name| {
-            say(progress, Stage::Compile, name);
-        })?;
-        for p in &mut programs {
-            p.name = format!("bin/{}", p.name);
-        }
-        say(progress, Stage::Compile, "libnagori-malloc.so");
-        programs.extend(guest::compile_malloc(&sub("malloc")?)?);
-        say(progress, Stage::Compile, "libnagori-persist.so");
-        programs.extend(guest::compile_persist(&sub("persist")?)?);
-
+        let programs = guest::rootfs_programs();
         let mut tree = Tree::new(&sub("stage")?);
         let mut unpacked = Vec::new();
         let mut time = 0;
@@ -422,7 +357,7 @@ impl Builder<'_> {
         let list = in_order(&resolved.packages);
         for p in list.iter().copied().filter(|p| !is_added(p)) {
             say(progress, Stage::Unpack, format!("{} {}", p.name, p.version));
-            let file = self.package_file(p);
+            let file = store.file(p);
             let named = |e: Error| match e {
                 Error::Entry { path, why } => Error::Contents {
                     name: p.name.clone(),
@@ -457,7 +392,7 @@ impl Builder<'_> {
             .filter(|p| is_added(p))
             .map(|p| Added {
                 name: &p.name,
-                file: self.package_file(p),
+                file: store.file(p),
             })
             .collect();
 
@@ -471,7 +406,7 @@ impl Builder<'_> {
             time,
             free: (u64::from(self.spec.free_mib) << 20) + install::installed_size(&added)?,
         };
-        ext4::write(&tree, &format, &image, work.path())?;
+        ext4::write(&tree, &format, &image)?;
         let to_do = !added.is_empty() || !self.provided.is_empty();
         if let Some(machine) = machine.filter(|_| to_do) {
             let order = &resolved.order;
@@ -493,7 +428,6 @@ impl Builder<'_> {
         let manifest = RootfsManifest {
             key: key.to_string(),
             builder: format!("nagori-image {} ({BUILDER})", env!("CARGO_PKG_VERSION")),
-            tools,
             suite: resolved.suite.clone(),
             date: resolved.date,
             spec: self.spec.clone(),
@@ -505,7 +439,7 @@ impl Builder<'_> {
             content: tree.live().map(|n| n.size()).sum(),
             image: Output {
                 file: IMAGE.into(),
-                sha256: file_sha256(&image)?,
+                sha256: sha256_of(&image)?,
                 size: fs::metadata(&image).context("read", &image)?.len(),
             },
         };
@@ -517,13 +451,6 @@ impl Builder<'_> {
         }
         fs::rename(&aside, &place).context("move the image to", &place)
     }
-}
-
-fn say(progress: &mut dyn FnMut(Progress), stage: Stage, detail: impl Into<String>) {
-    progress(Progress {
-        stage,
-        detail: detail.into(),
-    });
 }
 
 /// base-files first: it contains the links from /bin and others into /usr.
@@ -567,6 +494,7 @@ mod tests {
             version: "1".into(),
             sha256: String::new(),
             size: 0,
+            path: String::new(),
         };
         let list = [p("zlib1g"), p("base-files"), p("apt")];
         let names: Vec<&str> = in_order(&list).iter().map(|p| p.name.as_str()).collect();

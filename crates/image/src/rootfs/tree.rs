@@ -352,8 +352,6 @@ impl Tree {
             self.entry(&path, &mut entry)?;
             paths.push(if shown == "/" { "/.".into() } else { shown });
         }
-        // Reads to the end, so that the writer does not die of a closed pipe.
-        io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(unreadable)?;
         Ok(paths)
     }
 

@@ -14,7 +14,7 @@ mod stack;
 pub use agent::Ended;
 pub use left::holds_stores;
 pub use record::{Points, Stores};
-pub use recover::Recovering;
+pub use recover::{Checker, Recovering};
 
 use crate::drive::{self, BoxedService, Course, Service};
 use crate::end::End;

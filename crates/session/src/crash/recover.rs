@@ -28,12 +28,18 @@ const SLICE: u64 = 100_000;
 /// Most bytes of output in a report.
 const SHOWN: usize = 2000;
 
+/// Says what is wrong with the output of recovery and check, given the labels of the workload's markers; `None`: nothing.
+/// A failure ends the search.
+pub type Checker<'c> = dyn Fn(&[u8], &[String]) -> Result<Option<String>, String> + Sync + 'c;
+
 /// Recoveries of a prepared machine.
 pub struct Recovering<'p, 's, 'a> {
     prepared: &'p Prepared<'s, 'a>,
     recorded: &'p Recorded,
     from: Checkpoint,
     agent: Agent,
+    /// Asked after the plan's own checks.
+    checker: Option<&'p Checker<'p>>,
     /// Whether the check is `fsck`.
     fsck: bool,
     /// Whether each one boots first.
@@ -111,6 +117,7 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
             recorded,
             from: prepared.base.clone(),
             agent,
+            checker: None,
             fsck: name.is_some_and(|n| n.starts_with("fsck") || n == "e2fsck"),
             boots: plan.from_reset,
             spared: 0,
@@ -121,6 +128,12 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
             all.advance()?;
         }
         Ok(all)
+    }
+
+    /// The same with one more check, in this process.
+    pub fn checked_by(mut self, checker: Option<&'p Checker<'p>>) -> Self {
+        self.checker = checker;
+        self
     }
 
     fn advance(&mut self) -> Result<()> {
@@ -291,6 +304,12 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
             if !ok {
                 outcome = Outcome::Checker;
                 checked = said;
+            }
+        }
+        if let (Outcome::Ok, Some(checker)) = (&outcome, self.checker) {
+            if let Some(wrong) = checker(&own, &self.recorded.labels).map_err(Error::Guest)? {
+                outcome = Outcome::Checker;
+                checked = wrong;
             }
         }
         let mut digest = Xxh3::new();

@@ -5,9 +5,10 @@ pub mod rootfs;
 
 use crate::caller::{outside, Caller, Step};
 use crate::error::{Context, Error, Result};
-use nagori_image::{GuestImage, Options, Progress};
+use nagori_image::{GuestImage, Options, Progress, RootFs};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
 
 /// Where images are cached: in a directory, or where the environment says (`NAGORI_CACHE`, else
 /// ~/.cache/nagori).
@@ -50,6 +51,26 @@ pub fn package_files(
     })
 }
 
+/// Writes a guest image and root file systems to one file: see [`nagori_image::export`].
+pub fn export(
+    options: &Options,
+    image: &GuestImage,
+    roots: &[RootFs],
+    to: &mut dyn Write,
+    caller: &dyn Caller,
+) -> Result<()> {
+    with_progress(caller, |progress| {
+        nagori_image::export(options, image, roots, to, progress).map_err(|e| hint(options, e))
+    })
+}
+
+/// Takes over the images of such a file: see [`nagori_image::import`].
+pub fn import(options: &Options, from: &mut dyn Read, caller: &dyn Caller) -> Result<Vec<PathBuf>> {
+    with_progress(caller, |progress| {
+        nagori_image::import(options, from, progress).map_err(|e| hint(options, e))
+    })
+}
+
 /// Adds a remedy to the error of a cache that cannot be written.
 fn hint(options: &Options, e: nagori_image::Error) -> Error {
     let unwritable = match &e {
@@ -71,9 +92,8 @@ pub(crate) fn cannot_write(e: &std::io::Error) -> bool {
     matches!(e.kind(), PermissionDenied | ReadOnlyFilesystem)
 }
 
-/// Passes the progress of `work` on to the caller.
-///
-/// The work is done by other programs, for the most part: a signal ends it.
+/// Passes the progress of `work` on to the caller. A signal ends the work at once; nothing half-made is left that could be
+/// taken for an image.
 fn with_progress<T>(
     caller: &dyn Caller,
     work: impl FnOnce(&mut dyn FnMut(Progress)) -> Result<T>,

@@ -23,6 +23,8 @@ use xxhash_rust::xxh3::Xxh3;
 
 /// Number of cached boots that are kept without being requested; each takes tens of MB.
 const KEEP: usize = 24;
+/// Bytes that they may take in all.
+const LIMIT: u64 = 512 << 20;
 /// How long the host sleeps at most while it works for a guest that waits.
 const PATIENCE: Duration = Duration::from_millis(1);
 /// Lines of the console that an error shows.
@@ -97,6 +99,7 @@ pub fn boot(dir: &Path, boot: &Boot, caller: &dyn Caller) -> Result<PathBuf> {
     // A process that waits for the lock has its file open and does not need the name.
     let _ = fs::remove_file(dir.join(format!("{key}.lock")));
     prune(dir, KEEP, None, false)?;
+    shrink(dir, LIMIT)?;
     Ok(path)
 }
 
@@ -110,7 +113,7 @@ fn usable(path: &Path) -> bool {
     sound
 }
 
-/// Hash of everything that a boot depends on. Any change of this program's executable changes it.
+/// Hash of everything that a boot depends on. Any change of this code changes it.
 fn key(b: &Boot) -> Result<String> {
     let mut h = Xxh3::new();
     let mut part = |bytes: &[u8]| {
@@ -140,9 +143,25 @@ fn key(b: &Boot) -> Result<String> {
     Ok(format!("{:032x}", h.digest128()))
 }
 
-/// Hash of this program's executable.
+/// The file from which this code was loaded: the program itself, or a library that a program has loaded, such as Python's.
+pub fn loaded_from() -> std::io::Result<PathBuf> {
+    let here = loaded_from as fn() -> std::io::Result<PathBuf> as usize;
+    let maps = fs::read_to_string("/proc/self/maps")?;
+    let file = maps.lines().find_map(|line| {
+        let (range, rest) = line.split_once(' ')?;
+        let (from, to) = range.split_once('-')?;
+        let address = |text| usize::from_str_radix(text, 16).ok();
+        let path = rest.find('/').map(|at| &rest[at..])?;
+        (address(from)?..address(to)?)
+            .contains(&here)
+            .then(|| path.into())
+    });
+    file.map_or_else(std::env::current_exe, Ok)
+}
+
+/// Hash of the file of this code.
 fn program() -> std::io::Result<u128> {
-    let mut file = File::open(std::env::current_exe()?)?;
+    let mut file = File::open(loaded_from()?)?;
     let mut h = Xxh3::new();
     let mut buffer = vec![0; 1 << 20];
     loop {
@@ -273,6 +292,27 @@ pub fn entries(dir: &Path) -> Result<Vec<Entry>> {
     Ok(all)
 }
 
+/// Removes those that were not used for the longest time until the rest takes at most `limit` bytes; the last one used stays.
+fn shrink(dir: &Path, limit: u64) -> Result<()> {
+    let mut sum = 0;
+    for (n, e) in entries(dir)?.into_iter().enumerate() {
+        sum += e.bytes;
+        if n > 0 && sum > limit {
+            remove(&e)?;
+        }
+    }
+    Ok(())
+}
+
+fn remove(e: &Entry) -> Result<()> {
+    match fs::remove_file(&e.path) {
+        Err(x) if x.kind() != std::io::ErrorKind::NotFound => {
+            Err(x).with_context(|| format!("cannot remove {}", e.path.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Removes all but the `keep` last used, but none that was used within `age`; returns what was
 /// removed.
 pub fn prune(dir: &Path, keep: usize, age: Option<Duration>, dry_run: bool) -> Result<Vec<Entry>> {
@@ -284,12 +324,7 @@ pub fn prune(dir: &Path, keep: usize, age: Option<Duration>, dry_run: bool) -> R
             continue;
         }
         if !dry_run {
-            match fs::remove_file(&e.path) {
-                Err(x) if x.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(x).with_context(|| format!("cannot remove {}", e.path.display()))
-                }
-                _ => {}
-            }
+            remove(&e)?;
         }
         gone.push(e);
     }

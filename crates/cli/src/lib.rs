@@ -1,0 +1,85 @@
+//! The `nagori` command, as a library: the program calls [`command`], other programs also [`library`].
+#![forbid(unsafe_code)]
+
+mod again;
+mod args;
+mod bare;
+mod bench;
+mod boot;
+mod cache;
+mod commands;
+mod console;
+mod crash;
+mod disasm;
+mod doctor;
+mod guest;
+mod hints;
+mod host;
+mod image;
+mod iomap;
+pub mod library;
+mod machine;
+mod mem;
+mod native;
+mod numbers;
+mod nvmm;
+mod off2f;
+mod output;
+mod perfmap;
+mod plot;
+mod profiling;
+mod remote;
+mod run;
+mod sample;
+mod signals;
+mod snapshot;
+mod suite;
+mod tables;
+mod trace;
+
+use clap::{CommandFactory, Parser};
+use commands::Cli;
+use output::Exit;
+use signals::Signals;
+use std::ffi::OsString;
+
+/// Exit code of what could not begin.
+const FAILURE: u8 = 1;
+
+/// Does what these arguments say, the first of which is the program's name; returns the exit code. If they are wrong, or
+/// ask for help, the process ends here.
+pub fn command(args: impl IntoIterator<Item = OsString>) -> u8 {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let cli = Cli::try_parse_from(&args).unwrap_or_else(|e| {
+        let lossy = |a: &OsString| a.to_string_lossy().into_owned();
+        let arguments: Vec<_> = args.iter().skip(1).map(lossy).collect();
+        hints::hinted(e, &Cli::command(), &arguments).exit()
+    });
+    let signals = match cli.command.is_long() {
+        true => Signals::catch(),
+        false => Signals::uncaught(),
+    };
+    let signals = match signals {
+        Ok(signals) => signals,
+        Err(e) => {
+            eprintln!("error: {e:#}");
+            return FAILURE;
+        }
+    };
+    let out = output::Messages::new(cli.quiet, signals);
+    match cli.command.run(&out) {
+        Ok(Exit(code)) => code,
+        // The reader of our output is gone: there is nobody to tell.
+        Err(e) if output::is_broken_pipe(&e) => output::BROKEN_PIPE,
+        Err(e) => match signals::interrupted(&e) {
+            Some(n) => {
+                out.note(&format!("ended by signal {n}"));
+                output::SIGNAL.saturating_add(n)
+            }
+            None => {
+                out.error(&e);
+                output::code(&e)
+            }
+        },
+    }
+}

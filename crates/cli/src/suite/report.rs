@@ -1,0 +1,86 @@
+//! `nagori suite report`.
+
+use super::args::ReportArgs;
+use super::library;
+use crate::output::file::Staged;
+use crate::output::{self, Exit, Messages, SUCCESS};
+use anyhow::{bail, Context};
+use nagori_memtime::Method;
+use nagori_suite::analysis::Table;
+use nagori_suite::{archive, page, read_archive, Conditions, Malloc, Memory, Record, Store};
+use serde_json::json;
+use std::fs;
+
+/// Runs the command.
+pub fn command(a: &ReportArgs, messages: &Messages) -> anyhow::Result<Exit> {
+    let (records, from) = match &a.results {
+        Some(path) => {
+            let bytes = fs::read(path)
+                .with_context(|| format!("--results: cannot read {}", path.display()))?;
+            (read_archive(path, &bytes)?, path)
+        }
+        None => (
+            Store::all(&a.store.store).context("--store")?,
+            &a.store.store,
+        ),
+    };
+    let like = Conditions {
+        machine: a.machine.clone(),
+        set: a.set.clone(),
+        memory: Memory::Method(Method::Dram.to_string()),
+        placement: a.placement.clone(),
+        malloc: a.malloc,
+        timing: a.timing,
+        size: a.size,
+        seed: None,
+    };
+    let table = Table::of(&records, &like);
+    if table.rows.is_empty() {
+        bail!(
+            "{}: of {} results none was made under such conditions ({like}, {}, {})",
+            from.display(),
+            records.len(),
+            a.placement,
+            a.size
+        );
+    }
+    if let Some(path) = &a.save {
+        let file = Staged::create(path).context("--save")?;
+        file.put(&archive(&records)?).context("--save")?;
+    }
+    if a.json {
+        let of_table: Vec<&Record> = records
+            .iter()
+            .filter(|r| like.is_like(&r.conditions))
+            .collect();
+        output::print_json(&json!(of_table))?;
+        return Ok(SUCCESS);
+    }
+    let programs = library(&a.library).programs()?;
+    let jemalloc = Table::of(
+        &records,
+        &Conditions {
+            malloc: Malloc::Jemalloc,
+            ..like
+        },
+    );
+    let sections = page::sections(&table, &jemalloc, &programs, a.size)?;
+    match &a.document {
+        Some(path) => {
+            let old = fs::read_to_string(path)
+                .with_context(|| format!("--document: cannot read {}", path.display()))?;
+            let new = page::written_into(&old, &sections)?;
+            let file = Staged::create(path).context("--document")?;
+            file.put(new.as_bytes()).context("--document")?;
+            messages.note(&format!("{} is written anew", path.display()));
+        }
+        None => {
+            let text: Vec<String> = sections
+                .iter()
+                .map(|s| format!("## {}\n\n{}", s.name, s.text))
+                .collect();
+            output::print(&text.join("\n"))?;
+        }
+    }
+    Ok(SUCCESS)
+}

@@ -1,0 +1,14 @@
+"""The command `nagori`."""
+
+import signal
+import sys
+from typing import NoReturn
+
+from . import _nagori
+
+
+def main() -> NoReturn:
+    """Does what the command line says."""
+    # The command has its own way with Ctrl-C.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    sys.exit(_nagori.main(sys.argv))
