@@ -320,3 +320,21 @@ pub fn interrupted(elf: &[u8], settings: &[&str]) {
     };
     assert_eq!(whole, outcome(&mut m, stop, console));
 }
+
+/// Two harts share the one register of their level: each gives it back behind the other one's back.
+#[test]
+fn stores_that_found_no_register_are_tried_again() {
+    let Some(elf) = contend("single") else {
+        return;
+    };
+    let levels = [
+        "harts=4",
+        "cache.l2={ level = 2, shared_by = 2, size = \"4 KiB\", ways = 4, latency = 12, inclusion = \"non-inclusive\", mshrs = 1 }",
+        "cache.llc={ level = 3, shared_by = \"all\", size = \"10 KiB\", ways = 5, latency = 40, probe_latency = 20 }",
+    ];
+    let settings = [&levels, crate::litmus::IN_ORDER].concat();
+    let mut m = build(&describe("vc707", &settings), true);
+    load(&mut m, &elf);
+    // It executes two million instructions.
+    assert_eq!(m.run(u64::MAX, Some(10_000_000)), Stop::PowerOff(0));
+}
