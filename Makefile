@@ -60,6 +60,14 @@ test-python: setup ## The Python package: types, and tests with bare-metal progr
 	@echo '== The Python package =='
 	@scripts/test-python $(TARGET)/debug/lib_nagori.so build/python $(ARGS)
 
+# What the notebooks need is large; the guest's image is built if there is none.
+notebooks: setup ## The notebooks of examples/, executed with the package of the tests
+	cargo build -p nagori-cli -p nagori-python
+	@scripts/test-python $(TARGET)/debug/lib_nagori.so build/python --collect-only -q >/dev/null
+	python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --target build/notebooks \
+		'marimo>=0.15,<1'
+	@for n in examples/*.py; do echo "$$n" && PYTHONPATH=python:build/python/packages:build/notebooks python3 $$n || exit 1; done
+
 # maturin comes from the package index, into a place of its own. ARGS='--profile dev' for the build of the tests.
 wheel: setup ## The Python package with the command, as a wheel in target/wheels
 	python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --upgrade \
@@ -215,4 +223,4 @@ clean: ## Remove what was built
 	$(MAKE) -C guest/bare clean
 	cargo clean
 
-.PHONY: bare-host help setup build install install-lib demo test test-rust test-python wheel search search-builds rtl-quick rtl-check rtl-rocket rtl-formal rtl-synth validate validate-quick validate-four validate-docs validate-services test-bare same same-quick cost cost-release speed-guard lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke crash-corpus suite suite-check clean bench-native bench-iomap
+.PHONY: bare-host help setup build install install-lib demo test test-rust test-python wheel notebooks search search-builds rtl-quick rtl-check rtl-rocket rtl-formal rtl-synth validate validate-quick validate-four validate-docs validate-services test-bare same same-quick cost cost-release speed-guard lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke crash-corpus suite suite-check clean bench-native bench-iomap

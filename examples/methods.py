@@ -18,7 +18,7 @@ def _(mo):
     mo.md("""
     # Four delay methods and one program
 
-    Debian's xz with all of its memory in NVMM, under each method with three seeds:
+    Debian's xz with all of its memory in NVMM, under each method with two seeds:
     addresses, entropy and starting time differ as between runs on a real machine.
     """)
     return
@@ -26,7 +26,7 @@ def _(mo):
 
 @app.cell
 def _(ng):
-    found = ng.compare(["sh", "-c", "seq 20000 | xz -9 | wc -c"], repeats=3)
+    found = ng.compare(["sh", "-c", "seq 3000 | xz -0 | wc -c"], repeats=2)
     found
     return (found,)
 

@@ -49,11 +49,10 @@ def build(into: pathlib.Path, rounds: int = 10, code: int = 0) -> pathlib.Path:
     elf = into / f"loop-{rounds}-{code}.elf"
     source = into / "loop.S"
     source.write_text(SOURCE)
-    subprocess.run(
-        ["riscv64-linux-gnu-gcc", "-march=rv64gc", "-nostdlib", "-static", "-Wl,-N,-Ttext=0x80000000,--build-id=none,--no-warn-rwx-segments",
-         f"-DROUNDS={rounds}", f"-DCODE={code}", "-o", elf, source],
-        check=True,
-    )
+    place = "-Wl,-N,-Ttext=0x80000000,--build-id=none,--no-warn-rwx-segments"
+    values = [f"-DROUNDS={rounds}", f"-DCODE={code}"]
+    gcc = ["riscv64-linux-gnu-gcc", "-march=rv64gc", "-nostdlib", "-static", place, *values]
+    subprocess.run([*gcc, "-o", elf, source], check=True)
     return elf
 
 

@@ -236,10 +236,10 @@ pub fn may_fork(machine: &mut Machine) -> Result<(), String> {
         });
         changed == Some(true)
     });
-    match changed {
-        true => Err("the machine has written to a disk, and a fork would not see that: fork before, or without a root file system on a disk".into()),
-        false => Ok(()),
+    if changed {
+        return Err("the machine has written to a disk, and a fork would not see that: fork before, or without a root file system on a disk".into());
     }
+    Ok(())
 }
 
 /// The result of playing accesses into a memory, as `nagori mem run --json` has it.

@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// How long a command may take to react to a signal before it is ended from outside.
 const GRACE: Duration = Duration::from_secs(10);
+/// The same for one that is not in a program of its own that would have to end first.
+const SOON: Duration = Duration::from_secs(1);
 /// Number of signals after which the process ends at once.
 const ENOUGH: usize = 3;
 /// Time between checks of a command that has not reacted to a signal yet.
@@ -232,8 +234,12 @@ fn watch(alarm: &UnixStream, shared: &Shared, caught: &AtomicUsize) {
         } else if begin.elapsed() > GRACE {
             give_up(shared, number);
         } else if outside {
+            let running = children();
+            if running.is_empty() && !shared.noticed.load(SeqCst) && begin.elapsed() > SOON {
+                give_up(shared, number);
+            }
             // Each only once: otherwise a second signal would interrupt the clean-up.
-            for pid in children() {
+            for pid in running {
                 if told.insert(pid.as_raw_nonzero()) {
                     let _ = kill_process(pid, Signal::TERM);
                 }

@@ -360,16 +360,17 @@ impl Archive {
             check_name("package", name)?;
         }
         let index = self.index()?;
-        let unknown: Vec<&str> = { wanted.iter() }
-            .filter(|n| resolve::solve(index, std::slice::from_ref(n)).is_err())
-            .map(String::as_str)
-            .collect();
-        let mut chosen = resolve::solve(index, wanted).map_err(|why| match unknown.is_empty() {
-            true => self.odd(
-                &wanted.join(" "),
-                &format!("cannot be installed together: {why}"),
-            ),
-            false => self.odd(&unknown.join(" "), &format!("cannot be installed: {why}")),
+        let mut chosen = resolve::solve(index, wanted).map_err(|why| {
+            // Those to blame cannot be installed alone, either.
+            let alone = |n: &&String| resolve::solve(index, std::slice::from_ref(*n)).is_err();
+            let blamed: Vec<&str> = wanted.iter().filter(alone).map(String::as_str).collect();
+            match blamed.is_empty() {
+                true => self.odd(
+                    &wanted.join(" "),
+                    &format!("cannot be installed together: {why}"),
+                ),
+                false => self.odd(&blamed.join(" "), &format!("cannot be installed: {why}")),
+            }
         })?;
         chosen.sort_by_key(|&id| index.name(id));
         let order =

@@ -70,6 +70,16 @@ pub fn build(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Gu
     .build()
 }
 
+/// Removes what builds that were killed have left in a directory: what begins with `prefix`. The caller holds the lock.
+pub(crate) fn sweep(dir: &Path, prefix: &str) -> Result<(), Error> {
+    for e in fs::read_dir(dir).context("read", dir)?.flatten() {
+        if e.file_name().to_string_lossy().starts_with(prefix) && e.path().is_dir() {
+            fs::remove_dir_all(e.path()).context("remove", e.path())?;
+        }
+    }
+    Ok(())
+}
+
 /// Notes that an image was used, by the time of one of its files: what was not used for long is removed first. In a cache
 /// that cannot be written nothing is noted.
 pub(crate) fn note_use(file: &Path) {
@@ -187,10 +197,7 @@ impl Builder<'_> {
             kmod::compiler()?;
         }
         // Leftovers of builds that were killed.
-        let work = self.dir.join("work");
-        if work.exists() {
-            fs::remove_dir_all(&work).context("remove", &work)?;
-        }
+        sweep(self.dir, "work")?;
         let mut store = Store::open(self.dir, self.dir.join("packages"), self.options)?;
         let known = read_resolved(self.dir, &self.options.suite);
         let have = |r: &Resolved| r.needed().all(|p| store.file(p).exists());

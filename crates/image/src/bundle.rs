@@ -1,7 +1,7 @@
 //! Images in one file, for machines without a network: a tar archive, compressed by zstd, of what the cache directory holds of
 //! them, under the same names.
 
-use crate::builder::{cache_dir, lock, RESOLVED};
+use crate::builder::{cache_dir, lock, sweep, RESOLVED};
 use crate::error::IoContext;
 use crate::manifest::{Manifest, Output};
 use crate::rootfs::{self, RootFs, RootfsManifest};
@@ -67,6 +67,7 @@ pub fn import(
 ) -> Result<Vec<PathBuf>, Error> {
     let dir = cache_dir(&options.cache_dir)?;
     let _lock = lock(&dir, progress)?;
+    sweep(&dir, "import")?;
     let work = tempfile::Builder::new()
         .prefix("import")
         .tempdir_in(&dir)

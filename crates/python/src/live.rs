@@ -34,7 +34,7 @@ enum Start {
     /// Options of `nagori boot`.
     Boot(Vec<String>),
     /// Another machine, as it was.
-    Fork(Box<Checkpoint>, Software),
+    Fork(Box<(Checkpoint, Software)>),
 }
 
 /// What the thread of a machine shares with Python.
@@ -82,7 +82,10 @@ fn own(
     let (software, from) = match start {
         Start::Bare(options) => (library::bare_software(&options, caller)?, None),
         Start::Boot(options) => (library::boot_software(&options, caller)?, None),
-        Start::Fork(checkpoint, software) => (software, Some(checkpoint)),
+        Start::Fork(other) => {
+            let (checkpoint, software) = *other;
+            (software, Some(checkpoint))
+        }
     };
     let mut job = software.job.clone();
     // Input comes from Python, at any time: its end is not told, and it does not wait for prompts.
@@ -93,14 +96,14 @@ fn own(
         Some(checkpoint) => checkpoint.fork()?,
     };
     machine.set_engine(job.engine)?;
-    let mut devices = software.devices.connect(&mut machine, caller)?;
+    let devices = software.devices.connect(&mut machine, caller)?;
     *lock(&shared.software) = Some(software);
     let mut console = Console(shared.clone());
     let mut gate = Gate::new(orders, shared.pause.clone());
     let end = {
         let others = RunServices {
             holders: vec![Box::new(&mut gate)],
-            devices: std::mem::take(&mut devices),
+            devices,
         };
         let terminal = Terminal::new(&mut console, &job, None, Some(caller));
         let (end, failed) = guest::run(&mut machine, &job, terminal, others, caller);
@@ -288,7 +291,7 @@ impl Live {
         let software = software.ok_or_else(|| Error::new_err("this machine is closed"))?;
         Live::start(
             py,
-            Start::Fork(Box::new(checkpoint), software),
+            Start::Fork(Box::new((checkpoint, software))),
             self.log.clone_ref(py),
         )
     }

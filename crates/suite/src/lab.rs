@@ -1,7 +1,7 @@
 //! Runs of programs under conditions.
 
 use crate::compile;
-use crate::conditions::{Conditions, Malloc, Timing};
+use crate::conditions::{Conditions, Malloc, Memory, Timing};
 use crate::error::{at, Error, Result};
 use crate::figures::Figures;
 use crate::inputs;
@@ -110,6 +110,14 @@ impl<'a> Lab<'a> {
         }
         let choice = choice(conditions);
         let machine = choice.resolve(&[]).map_err(Error::Session)?;
+        let own = machine.config.memory.regions.get("nvmm");
+        if let (Some(own), Memory::Method(method)) = (own, &conditions.memory) {
+            return Err(Error::Request(format!(
+                "{method}: on {} NVMM is a memory of its own ({}), which no method changes; \
+                 --memory-model ddr4,pcm,xpoint compares memories, with ddr4 as the base",
+                conditions.machine, own.model
+            )));
+        }
         let ready = self.ready(&program.name, conditions.size)?;
         let (_, root, _) = self.image(&program.image)?;
         let mut without_name = conditions.clone();

@@ -57,7 +57,7 @@ Examples:
       already is not run again
   nagori suite run --subset quick --size small
   nagori suite run xz sqlite --methods dram,extended --malloc jemalloc
-  nagori suite run --machine server --methods dram --memory-model pcm,xpoint
+  nagori suite run --machine server --memory-model ddr4,pcm,xpoint
   nagori suite run --failed
       What has failed, once more
 

@@ -22,7 +22,7 @@ mod units;
 pub use install::{Installer, Work};
 pub use spec::{Base, RootfsSpec};
 
-use crate::builder::{cache_dir, lock, note_use, write_atomically};
+use crate::builder::{cache_dir, lock, note_use, sweep, write_atomically};
 use crate::error::IoContext;
 use crate::manifest::{hex, Output};
 use crate::store::{say, Store};
@@ -276,6 +276,7 @@ impl Builder<'_> {
             let d = self.dir.join(sub);
             fs::create_dir_all(&d).context("create", &d)?;
         }
+        sweep(&self.dir, "work")?;
         let mut store = Store::open(cache, self.dir.join("packages"), self.options)?;
         let resolved = match self.resolved() {
             Some(r) if !self.options.refresh => r,

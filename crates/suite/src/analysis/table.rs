@@ -1,10 +1,13 @@
 //! Results of one study, by program.
 
-use crate::conditions::{Conditions, Memory};
+use crate::conditions::Conditions;
 use crate::figures::Figures;
 use crate::record::Record;
 use nagori_memtime::Method;
 use std::collections::BTreeMap;
+
+/// What NVMM is where run times are 1: as fast as DRAM.
+const BASES: [&str; 2] = ["dram", "ddr4"];
 
 /// Results of a program under the memories of a study.
 #[derive(Debug, Clone, Default)]
@@ -13,7 +16,8 @@ pub struct Row {
     pub program: String,
     /// Figures by the memory's name: those of the run without a seed, or with the least.
     pub figures: BTreeMap<String, Figures>,
-    /// Run times relative to the run under `dram` with the same seed, by the memory's name.
+    /// Run times relative to the run with the same seed under `dram`, or with `ddr4` where NVMM has a memory of its own,
+    /// by the memory's name.
     pub times: BTreeMap<String, Vec<f64>>,
     /// Versions of its packages.
     pub versions: BTreeMap<String, String>,
@@ -50,7 +54,6 @@ pub struct Table {
 impl Table {
     /// The results that were made under conditions like these, whatever their memory and seed.
     pub fn of(records: &[Record], like: &Conditions) -> Table {
-        let base = Method::Dram.to_string();
         let mut chosen: Vec<&Record> = records
             .iter()
             .filter(|r| like.is_like(&r.conditions))
@@ -59,7 +62,9 @@ impl Table {
         chosen.sort_by_key(|r| r.conditions.seed);
         let mut rows: BTreeMap<&str, Row> = BTreeMap::new();
         let mut bases: BTreeMap<(&str, Option<u64>), u64> = BTreeMap::new();
-        let of_base = |r: &&&Record| r.conditions.memory == Memory::Method(base.clone());
+        let has = |name: &&&str| chosen.iter().any(|r| r.conditions.memory.name() == **name);
+        let base = BASES.iter().find(has).copied().unwrap_or(BASES[0]);
+        let of_base = |r: &&&Record| r.conditions.memory.name() == base;
         for r in chosen.iter().filter(of_base) {
             let time = r.figures.as_ref().map(|f| f.time_ps);
             bases.extend(time.map(|t| ((r.program.as_str(), r.conditions.seed), t)));
@@ -126,7 +131,7 @@ impl Table {
 mod tests {
     use super::*;
     use crate::program::Size;
-    use crate::{Host, Malloc, Timing, FORMAT};
+    use crate::{Host, Malloc, Memory, Timing, FORMAT};
 
     fn record(program: &str, memory: &str, seed: Option<u64>, time_ps: u64) -> Record {
         Record {
@@ -154,6 +159,22 @@ mod tests {
             failure: None,
             host: Host::default(),
         }
+    }
+
+    #[test]
+    fn where_there_are_no_methods_ddr4_is_the_base() {
+        let mut all = [
+            record("a", "dram", None, 100),
+            record("a", "dram", None, 130),
+        ];
+        for (r, name) in all.iter_mut().zip(["ddr4", "pcm"]) {
+            r.conditions.memory = Memory::Model(name.into());
+        }
+        let t = Table::of(&all, &all[0].conditions);
+        assert_eq!(
+            (t.rows[0].time("ddr4"), t.rows[0].time("pcm")),
+            (Some(1.0), Some(1.3))
+        );
     }
 
     #[test]
