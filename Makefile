@@ -47,7 +47,7 @@ test-rust: setup ## Unit, property and integration tests
 # Machines and programs whose run depends on what it must not depend on, drawn from a seed on: make search SEED=7 MINUTES=5.
 MINUTES := 60
 SEARCH = NAGORI_REQUIRE_TOOLS=1 NAGORI_SEARCH_SEED=$(SEED) NAGORI_SEARCH_MINUTES=$(MINUTES) \
-	cargo test -p nagori-platform --test suite -- --ignored --nocapture --exact
+	cargo test -p nagori-machine --test suite -- --ignored --nocapture --exact
 
 search: setup ## Random machines and programs: engines, slices and snapshots against one another
 	$(SEARCH) search::search

@@ -2,7 +2,7 @@
 
 use nagori_isa::OPS;
 use nagori_platform::config::{Library, Machine as Description};
-use nagori_platform::machine::{Engine, Machine, Stop, TranslatorOptions};
+use nagori_machine::{Engine, Machine, Stop, TranslatorOptions};
 use nagori_platform::map;
 
 const BASE: u64 = map::MEMORY;

@@ -5,7 +5,7 @@ use nagori_platform::assembly;
 use nagori_platform::clock::Ps;
 use nagori_platform::config::{Library, Machine as Description};
 use nagori_platform::loader::{load_elf, plan_linux, LinuxFiles, RamRange};
-use nagori_platform::machine::{Machine, Stop};
+use nagori_machine::{Machine, Stop};
 use nagori_platform::{map, tree};
 use nagori_ram::GuestRam;
 use std::path::Path;

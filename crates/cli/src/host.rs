@@ -2,7 +2,7 @@
 //! differ from run to run.
 
 use crate::tables::{grouped, row, table, text};
-use nagori_platform::machine::{Machine, Measured, Reason, TranslatorStats};
+use nagori_machine::{Machine, Measured, Reason, TranslatorStats};
 use serde_json::{json, Value};
 use std::time::Instant;
 

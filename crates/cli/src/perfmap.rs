@@ -3,8 +3,8 @@
 use crate::args::RunArgs;
 use crate::output::Messages;
 use anyhow::{bail, Context};
+use nagori_machine::{Engine, Machine, Piece};
 use nagori_platform::loader::Symbols;
-use nagori_platform::machine::{Engine, Machine, Piece};
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::Write as _;

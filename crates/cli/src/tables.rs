@@ -1,10 +1,10 @@
 //! Statistics as tables and as JSON.
 
 use comfy_table::{presets, Cell, CellAlignment, Table};
+use nagori_machine::{HartEpochReport, HartReport, Label, Machine, RegionReport, Report};
 use nagori_memtime::stats::{Counters, Histogram, Region};
 use nagori_memtime::Ps;
 use nagori_platform::devices::virtio::Traffic;
-use nagori_platform::machine::{HartEpochReport, HartReport, Label, Machine, RegionReport, Report};
 pub use nagori_session::words::{counted, duration, grouped};
 use serde_json::{json, Value};
 use std::fmt::Write;

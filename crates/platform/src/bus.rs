@@ -285,7 +285,7 @@ impl Bus {
     }
 
     /// That table, if there is one. The bus itself is accessed behind it.
-    pub(crate) fn iomap(&mut self) -> Option<&mut IoMap> {
+    pub fn iomap(&mut self) -> Option<&mut IoMap> {
         self.wires.iomap.as_deref_mut()
     }
 

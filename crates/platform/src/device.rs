@@ -510,7 +510,7 @@ pub(crate) fn merge(old: u64, byte: u64, size: u8, value: u64) -> u64 {
 }
 
 /// The part of a 64-bit register that a read of `size` bytes sees.
-pub(crate) fn part(whole: u64, byte: u64, size: u8) -> u64 {
+pub fn part(whole: u64, byte: u64, size: u8) -> u64 {
     if size == 8 {
         return whole;
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 
 /// Number of machine mode.
-pub(crate) const MACHINE: u8 = 3;
+pub const MACHINE: u8 = 3;
 /// Interrupt sources, by which registers name devices.
 const SOURCES: usize = 32;
 /// Value of registers for something that does not exist.
@@ -48,7 +48,7 @@ struct Selected {
 
 /// Both directions, with the VMs of harts and devices.
 #[derive(Debug, Clone)]
-pub(crate) struct IoMap {
+pub struct IoMap {
     harts: Table,
     /// Devices read memory through a shared reference, and lookups count.
     dma: Option<RefCell<Table>>,
@@ -103,14 +103,8 @@ impl IoMap {
         })
     }
 
-    /// The address on the bus of an access by a hart, if the table permits it.
-    pub(crate) fn of_hart(
-        &mut self,
-        hart: u32,
-        addr: u64,
-        size: u8,
-        access: Access,
-    ) -> Option<u64> {
+    /// The address on the bus of an access of `size` bytes by a hart, `None` if the table does not permit it.
+    pub fn of_hart(&mut self, hart: u32, addr: u64, size: u8, access: Access) -> Option<u64> {
         let vm = *self.hart_vms.get(hart as usize)?;
         match self.harts.look_up_range(vm, addr, size.into(), access) {
             Answer::Hit(to) => Some(to),
@@ -172,7 +166,7 @@ impl IoMap {
     }
 
     /// Value of a register; 0 for those of other parts.
-    pub(crate) fn get(&mut self, reg: Fixed) -> u64 {
+    pub fn get(&mut self, reg: Fixed) -> u64 {
         let s = self.selected;
         let (hart_vm, device_vm) = (
             self.hart_vms.get(s.hart as usize).copied(),
@@ -214,7 +208,7 @@ impl IoMap {
     }
 
     /// Sets a register.
-    pub(crate) fn set(&mut self, reg: Fixed, value: u64) -> Result<(), ControlError> {
+    pub fn set(&mut self, reg: Fixed, value: u64) -> Result<(), ControlError> {
         let narrow = |bits: u32| match value >> bits {
             0 => Ok(value),
             _ => Err(ControlError::Value),

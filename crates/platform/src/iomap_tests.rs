@@ -1,33 +1,14 @@
 use super::*;
 use crate::clock::Ps;
 use crate::config::{Library, Machine as Description};
-use crate::control::{ControlError, Fixed};
+use crate::control::Fixed;
 use crate::device::{DeviceCx, Wires};
-use crate::machine::Machine;
 use nagori_ram::GuestRam;
 use std::sync::Arc;
 
 fn describe(settings: &[&str]) -> Result<Description, String> {
     let settings: Vec<String> = settings.iter().map(|s| s.to_string()).collect();
     Description::load(&Library::default(), "soc", &settings).map_err(|e| e.to_string())
-}
-
-fn machine(settings: &[&str]) -> Machine {
-    Machine::new(&describe(settings).unwrap()).unwrap()
-}
-
-/// Sets the registers of an entry of VM 1, and gives a command.
-fn put(m: &mut Machine, from: u64, to: u64, size: u64, command: u64) -> Result<(), ControlError> {
-    for (reg, value) in [
-        (Fixed::IomapVm, 1),
-        (Fixed::IomapFrom, from),
-        (Fixed::IomapTo, to),
-        (Fixed::IomapSizeLog2, size),
-        (Fixed::IomapRights, 3),
-    ] {
-        m.set_parameter(reg, value)?;
-    }
-    m.set_parameter(Fixed::IomapCommand, command)
 }
 
 #[test]
@@ -66,75 +47,6 @@ fn descriptions_that_are_no_tables_are_refused_with_the_key() {
     for (settings, what) in cases {
         let e = describe(settings).expect_err(what);
         assert!(e.contains(what), "{settings:?}: {e}");
-    }
-}
-
-#[test]
-fn registers_write_the_table() {
-    let mut m = machine(&["iomap.kind=full", "iomap.entries=2"]);
-    assert_eq!(m.parameter(Fixed::IomapKind), 2);
-    assert_eq!(m.parameter(Fixed::IomapPlaces), 2);
-    assert_eq!(m.parameter(Fixed::IomapMissAddr), u64::MAX);
-    put(&mut m, 0x1000, 0x2000, 12, command::WRITE).unwrap();
-    m.set_parameter(Fixed::IomapPlace, 1).unwrap();
-    let overlap = put(&mut m, 0x1800, 0, 4, command::WRITE);
-    assert_eq!(overlap, Err(ControlError::Overlap));
-    let big = put(&mut m, 0, 0, 63, command::WRITE);
-    assert_eq!(big, Err(ControlError::Overlap));
-    assert_eq!(
-        put(&mut m, 0, 4, 3, command::WRITE),
-        Err(ControlError::Value)
-    );
-    assert_eq!(
-        put(&mut m, 0, 0, 4, command::FILL),
-        Err(ControlError::State)
-    );
-    assert_eq!(put(&mut m, 0, 0, 4, 9), Err(ControlError::Value));
-    for (reg, value) in [
-        (Fixed::IomapVm, 1 << 16),
-        (Fixed::IomapRights, 4),
-        (Fixed::IomapSizeLog2, 64),
-        (Fixed::IomapHart, 1),
-        (Fixed::IomapDevice, 32),
-        (Fixed::IomapTable, 2),
-    ] {
-        assert_eq!(
-            m.set_parameter(reg, value),
-            Err(ControlError::Value),
-            "{reg:?}"
-        );
-    }
-    // There is none for devices.
-    assert_eq!(
-        m.set_parameter(Fixed::IomapTable, 1),
-        Err(ControlError::State)
-    );
-    m.set_parameter(Fixed::IomapPlace, 0).unwrap();
-    m.set_parameter(Fixed::IomapCommand, command::SHOW).unwrap();
-    assert_eq!(m.parameter(Fixed::IomapFrom), 0x1000);
-    m.set_parameter(Fixed::IomapCommand, command::EMPTY)
-        .unwrap();
-    m.set_parameter(Fixed::IomapCommand, command::SHOW).unwrap();
-    assert_eq!(m.parameter(Fixed::IomapSizeLog2), 0);
-    // Without a table, nothing can be set.
-    let mut none = machine(&[]);
-    assert_eq!(none.parameter(Fixed::IomapKind), 0);
-    assert_eq!(
-        none.set_parameter(Fixed::IomapVm, 1),
-        Err(ControlError::State)
-    );
-}
-
-#[test]
-fn a_small_table_says_which_entry_it_has_replaced() {
-    let mut m = machine(&[
-        "iomap.kind=small",
-        "iomap.entries=4",
-        "iomap.replacement=fifo",
-    ]);
-    for n in 0..6 {
-        put(&mut m, n * 16, 0, 4, command::FILL).unwrap();
-        assert_eq!(m.parameter(Fixed::IomapPlace), n % 4);
     }
 }
 
@@ -194,17 +106,4 @@ fn a_device_reaches_what_its_vm_may_and_nothing_else() {
         cx.irq = None;
         assert!(cx.dma_read(0, &mut bytes).is_err());
     });
-}
-
-#[test]
-fn a_slot_is_in_the_tree_where_vm_0_sees_it() {
-    let m = machine(&[
-        "iomap.kind=constant",
-        "iomap.map=['0x92000000 0x10001000 0x1000', '0x93000000 0x10000000 0x1000']",
-    ]);
-    let tree = crate::tree::tree(m.config(), m.bus(), &Default::default());
-    let soc = tree.children.iter().find(|n| n.name == "soc").unwrap();
-    let names: Vec<&str> = soc.children.iter().map(|n| n.name.as_str()).collect();
-    assert!(names.contains(&"ethernet@92000000"), "{names:?}");
-    assert!(names.contains(&"serial@10000000"), "{names:?}");
 }

@@ -1,11 +1,10 @@
-//! A Nagori machine: its description, bus, devices, device tree and loading.
+//! What a machine is made of, apart from its harts: description, bus, devices, device tree, loading.
 //!
 //! * [`config`]: machine descriptions in TOML, resolved and checked.
 //! * [`bus`], [`device`], [`devices`], [`map`]: what sits at which address; [`assembly`] attaches it.
 //! * [`control`]: registers through which guests set delays and read statistics.
 //! * [`fdt`], [`tree`]: the device tree, generated from what is attached.
 //! * [`loader`]: firmware, kernels and bare-metal programs.
-//! * [`snapshot`]: whole machines in files.
 //! * [`clock`]: machine time.
 
 pub mod assembly;
@@ -16,11 +15,9 @@ pub mod control;
 pub mod device;
 pub mod devices;
 pub mod fdt;
-mod iomap;
+pub mod iomap;
 pub mod loader;
-pub mod machine;
 pub mod map;
-pub mod snapshot;
 pub mod tree;
 
 /// Compares a text with a file in `tests/golden`; NAGORI_BLESS=1 rewrites the file.

@@ -1,7 +1,7 @@
 //! A service that holds a machine for a caller: it runs when it is told to, up to a point, and answers between.
 
+use nagori_machine::{Machine, Point, Stop};
 use nagori_platform::clock::Ps;
-use nagori_platform::machine::{Machine, Point, Stop};
 use nagori_session::drive::{Service, Wishes};
 use nagori_session::{End, Result};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -6,7 +6,7 @@ use crate::gate::{Gate, Halt, Order};
 use nagori_cli::library::{self, Software};
 use nagori_hart::world::{AccessKind, Commit, Event};
 use nagori_isa::reg::X_NAMES;
-use nagori_platform::machine::{Checkpoint, EventSink, Machine, Point};
+use nagori_machine::{Checkpoint, EventSink, Machine, Point};
 use nagori_session::drive::Terminal;
 use nagori_session::guest::{self, RunServices};
 use nagori_session::power::When;

@@ -1,12 +1,12 @@
 //! Errors of runs.
 
+use nagori_machine::snapshot::SnapshotError;
+use nagori_machine::MachineError;
 use nagori_platform::bus::MapError;
 use nagori_platform::config::ConfigError;
 use nagori_platform::devices::virtio::{MediumError, QueueError};
 use nagori_platform::fdt::FdtError;
 use nagori_platform::loader::LoadError;
-use nagori_platform::machine::MachineError;
-use nagori_platform::snapshot::SnapshotError;
 use nagori_ram::RamError;
 use std::error::Error as StdError;
 use std::io;

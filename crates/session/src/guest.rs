@@ -8,9 +8,9 @@ use crate::nvmm::NvmmSpec;
 use crate::port::Port;
 use crate::power::{Cutter, PowerCuts};
 use crate::snapshot::{Saving, Taker};
+use nagori_machine::{Engine, Machine, Report};
 use nagori_platform::config::Machine as Description;
 use nagori_platform::loader::{Plan, Software};
-use nagori_platform::machine::{Engine, Machine, Report};
 use std::sync::Arc;
 
 /// Addresses on which a bare-metal program and the host have agreed by names of symbols.

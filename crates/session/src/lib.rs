@@ -52,7 +52,7 @@ pub use choice::MachineChoice;
 pub use end::{End, END_OF_TIME};
 pub use error::{Error, Foreign, Interrupted, Result};
 pub use guest::Job;
+pub use nagori_machine::{Engine, Machine, Report};
 pub use nagori_memtime::{Method, Ps};
-pub use nagori_platform::machine::{Engine, Machine, Report};
 pub use port::{Capture, Event, Port};
 pub use session::{Builder, Options, Placement, Rootfs, Session};

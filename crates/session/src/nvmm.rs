@@ -2,9 +2,9 @@
 
 use crate::error::{Error, Result};
 use nagori_disk::Writes;
+use nagori_machine::{nvmm_for_image, ImageContent, ImageUse, Machine};
 use nagori_nvmm::{Access, Image};
 use nagori_platform::config::Machine as Description;
-use nagori_platform::machine::{nvmm_for_image, ImageContent, ImageUse, Machine};
 use std::path::PathBuf;
 
 /// The key that says whether a machine knows what is durable.

@@ -5,8 +5,8 @@ use crate::drive::{Restart, Service, Wishes};
 use crate::end::End;
 use crate::error::{Context, Error, Result};
 use crate::words::{duration, grouped};
+use nagori_machine::{Dram, Machine, Point, PowerCut, Step, Stop};
 use nagori_platform::clock::Ps;
-use nagori_platform::machine::{Dram, Machine, Point, PowerCut, Step, Stop};
 use std::str::FromStr;
 
 /// Greatest number of characters of a text label.

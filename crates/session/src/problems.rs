@@ -1,7 +1,7 @@
 //! Problems that make a run's figures incomplete or misleading.
+use nagori_machine::{Machine, Report};
 use nagori_memtime::params::Delays;
 use nagori_memtime::{Method, Ps};
-use nagori_platform::machine::{Machine, Report};
 use serde::Serialize;
 use std::fmt;
 

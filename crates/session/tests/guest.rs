@@ -1,8 +1,8 @@
 //! Jobs and the loop around them, with programs of a few instructions.
 
+use nagori_machine::{Machine, Stop};
 use nagori_platform::config::{Library, Machine as Description};
 use nagori_platform::loader::{EntryState, Plan, Role, Segment};
-use nagori_platform::machine::{Machine, Stop};
 use nagori_session::drive::{drive, BoxedService, Course, Restart, Service, Terminal, Wishes};
 use nagori_session::guest::{measure, run, RunServices};
 use nagori_session::snapshot::{restore, Saving};

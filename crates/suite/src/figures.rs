@@ -1,7 +1,7 @@
 //! The figures of a run that are kept.
 
+use nagori_machine::Report;
 use nagori_memtime::stats::Region;
-use nagori_platform::machine::Report;
 use serde::{Deserialize, Serialize};
 
 /// Counts of one part of memory.
@@ -94,7 +94,7 @@ pub struct Figures {
 impl Figures {
     /// Those of a report.
     pub fn of(r: &Report, footprint_kib: u64) -> Figures {
-        let sum = |f: fn(&nagori_platform::machine::HartReport) -> u64| r.harts.iter().map(f).sum();
+        let sum = |f: fn(&nagori_machine::HartReport) -> u64| r.harts.iter().map(f).sum();
         Figures {
             time_ps: r.elapsed_ps,
             instructions: r.instructions,

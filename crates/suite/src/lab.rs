@@ -10,7 +10,7 @@ use crate::program::{Program, Size};
 use crate::record::{Failure, Host, Record, FORMAT};
 use crate::MODEL;
 use nagori_image::{Base, RootfsSpec};
-use nagori_platform::machine::{Machine, Report};
+use nagori_machine::{Machine, Report};
 use nagori_session::drive::{Service, Wishes};
 use nagori_session::problems::NEVER_ENDED;
 use nagori_session::program::{

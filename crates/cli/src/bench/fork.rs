@@ -7,7 +7,7 @@ use crate::sample::Sample;
 use crate::tables::{row, table, text};
 use anyhow::Context;
 use clap::Args;
-use nagori_platform::machine::Machine;
+use nagori_machine::Machine;
 use serde_json::json;
 use std::time::Instant;
 

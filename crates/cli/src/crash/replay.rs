@@ -8,7 +8,7 @@ use anyhow::{bail, Context};
 use clap::{Args, FromArgMatches};
 use nagori_crash::{Bytes, LINE};
 use nagori_isa::reg::x_name;
-use nagori_platform::machine::{Machine, Point, Stop};
+use nagori_machine::{Machine, Point, Stop};
 use nagori_session::crash::{Prepared, Recovering};
 use nagori_session::drive::{self, BoxedService, Course, Service, Wishes};
 use nagori_session::{End, Interrupted};

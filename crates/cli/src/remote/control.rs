@@ -3,9 +3,9 @@
 use super::parameters;
 use crate::tables;
 use nagori_hart::Privilege;
+use nagori_machine::snapshot::Meta;
+use nagori_machine::{Dram, Machine, Point, Stop};
 use nagori_platform::control::{method_from_number, Fixed};
-use nagori_platform::machine::{Dram, Machine, Point, Stop};
-use nagori_platform::snapshot::Meta;
 use nagori_remote::api::{
     self, Command, Dump, Dumped, HartStatus, Stands, State, Statistics, Status, Written, MAX_DUMP,
     VERSION,

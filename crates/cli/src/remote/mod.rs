@@ -9,7 +9,7 @@ use crate::args::InspectArgs;
 use crate::output::Messages;
 use control::Control;
 use gdb::Gdb;
-use nagori_platform::machine::Machine;
+use nagori_machine::Machine;
 use nagori_session::drive::BoxedService;
 use serde_json::Value;
 

@@ -1,9 +1,9 @@
 //! The machine's parameters by name: the writable rows of the register table.
+use nagori_machine::Machine;
 use nagori_memtime::{Method, Period, Ps};
 use nagori_platform::control::{
     method_from_number, method_number, Access, ControlError, Fixed, FixedRow, FIXED,
 };
-use nagori_platform::machine::Machine;
 use nagori_remote::api::{Parameter, Parameters, SetValue};
 use nagori_remote::rpc::{RpcError, INVALID_PARAMS};
 use std::collections::BTreeMap;

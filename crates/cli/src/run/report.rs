@@ -2,8 +2,8 @@
 
 use crate::output::{Exit, Messages, MEANINGLESS, SIGNAL, SUCCESS};
 use crate::tables::{self, duration, grouped, row, table, text};
+use nagori_machine::{Machine, Report};
 use nagori_memtime::stats::Region;
-use nagori_platform::machine::{Machine, Report};
 use nagori_session::problems::{Nvmm, Problem, NEVER_ENDED};
 use nagori_session::program::{Outcome, Run, Why};
 use serde_json::{json, Value};
@@ -76,7 +76,7 @@ pub struct Figures {
 impl Figures {
     /// Computes them from a report.
     pub fn of(r: &Report) -> Figures {
-        let sum = |f: fn(&nagori_platform::machine::HartReport) -> u64| r.harts.iter().map(f).sum();
+        let sum = |f: fn(&nagori_machine::HartReport) -> u64| r.harts.iter().map(f).sum();
         Figures {
             time_ps: r.elapsed_ps,
             busy: sum(|h| h.cycles.saturating_sub(h.events.idle_cycles)),

@@ -3,8 +3,8 @@
 use crate::output::file::Staged;
 use crate::tables;
 use anyhow::Context;
+use nagori_machine::Report;
 use nagori_memtime::stats::Region;
-use nagori_platform::machine::Report;
 use nagori_session::program::{Stream, Streams};
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;

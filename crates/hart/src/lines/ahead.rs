@@ -656,13 +656,19 @@ impl Coherence {
         limit == 0 || first.parts[hart].mshrs.has_free(limit, now)
     }
 
-    /// The first cycle after `now` at which a register on a hart's way to memory is free again, of those known.
-    pub(super) fn next_free(&self, hart: usize, now: u64) -> u64 {
-        let first = self.levels.first[Side::Data as usize].parts.get(hart);
-        let outer = self.levels.levels.iter().map(|l| &l.parts[l.of(hart)]);
-        let all = first.into_iter().chain(outer);
-        let next = all.filter_map(|p| p.mshrs.next_free(now)).min();
-        next.unwrap_or(u64::MAX)
+    /// When registers of a hart's data cache and of the first outer levels may be free for a request: at a cycle, or when
+    /// the first of those that are missing then is given back, as far as that is known.
+    pub(super) fn registers_due(&self, hart: usize, levels: usize, now: u64) -> u64 {
+        let first = &self.levels.first[Side::Data as usize];
+        let own = first.parts.get(hart).map(|p| (first.config.mshrs, p));
+        let outer = self.levels.levels[..levels].iter();
+        let outer = outer.map(|l| (l.config.mshrs, &l.parts[l.of(hart)]));
+        let missing = own
+            .into_iter()
+            .chain(outer)
+            .filter(|(limit, p)| *limit > 0 && !p.mshrs.has_free(*limit, now))
+            .map(|(_, p)| p.mshrs.next_free(now).unwrap_or(u64::MAX));
+        missing.min().unwrap_or(now)
     }
 
     /// A line is on its way to a hart's data cache with the right to store, for which

@@ -86,6 +86,8 @@ impl Sharers {
 /// Which caches to look into for a line; derived from their tags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Directory {
+    /// The only one there is.
+    Single,
     /// Those that have it.
     Lines(Sharers),
     /// For each set, a bit for each cache that has lines in it: harts with little to do have few.
@@ -98,6 +100,9 @@ impl Directory {
             let all = caches.iter().enumerate();
             all.flat_map(|(k, cache)| cache.lines().map(move |line| (k, cache.set_of(line), line)))
         };
+        if caches.len() == 1 {
+            return Directory::Single;
+        }
         if caches.len() < NOTED_FROM {
             let mut used = vec![0; caches.first().map_or(0, Tags::sets)];
             lines().for_each(|(k, set, _)| used[set] |= 1 << k);
@@ -140,6 +145,7 @@ impl Caches {
     #[inline(always)]
     pub(crate) fn mask(&self, line: u64, but: Option<usize>) -> u32 {
         let mask = match &self.directory {
+            Directory::Single => 1,
             Directory::Lines(s) => s.get(line),
             Directory::Sets(used) => self.tags.first().map_or(0, |t| used[t.set_of(line)]),
         };
@@ -165,6 +171,7 @@ impl Caches {
     pub(crate) fn put(&mut self, cache: usize, entry: usize, line: u64, state: LineState) {
         let tags = &mut self.tags[cache];
         match &mut self.directory {
+            Directory::Single => {}
             Directory::Lines(s) => {
                 let (old, was) = tags.entry(entry);
                 if was != LineState::Invalid && old != line {
@@ -187,6 +194,7 @@ impl Caches {
             return;
         }
         match &mut self.directory {
+            Directory::Single => {}
             Directory::Lines(s) => s.remove(old, cache),
             Directory::Sets(used) if tags.is_unused(old) => used[tags.set_of(old)] &= !(1 << cache),
             Directory::Sets(_) => {}
@@ -197,6 +205,7 @@ impl Caches {
     pub fn clear(&mut self, cache: usize) {
         let tags = &mut self.tags[cache];
         match &mut self.directory {
+            Directory::Single => {}
             Directory::Lines(s) => tags.lines().for_each(|l| s.remove(l, cache)),
             Directory::Sets(used) => used.iter_mut().for_each(|u| *u &= !(1 << cache)),
         }

@@ -5,8 +5,8 @@ use crate::end::End;
 use crate::error::Result;
 use crate::program::ports::{push, take, CONTROL, STDERR, STDOUT};
 use crate::program::protocol::{Job, Placed, Reader, Says};
+use nagori_machine::{Machine, Stop};
 use nagori_platform::clock::Ps;
-use nagori_platform::machine::{Machine, Stop};
 
 /// What a kernel says when it gives up.
 const PANICS: [&str; 2] = ["Kernel panic", "Oops ["];

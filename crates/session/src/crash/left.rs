@@ -8,9 +8,9 @@ use crate::end::End;
 use crate::error::{Error, Interrupted, Result};
 use crate::session::Session;
 use nagori_crash::{Cut, Domain, Lines, Model, StoreBuffer, LINE};
+use nagori_machine::{Checkpoint, Dram, Machine, Point, Stop};
 use nagori_platform::clock::Ps;
 use nagori_platform::config::{CachedCopy, DrainOrder, HintedStore, MachineConfig};
-use nagori_platform::machine::{Checkpoint, Dram, Machine, Point, Stop};
 use std::collections::HashSet;
 
 /// Core cycles between two looks whether a cut comes next.

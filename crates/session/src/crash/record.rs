@@ -9,9 +9,9 @@ use nagori_crash::{
 use nagori_hart::debug::lookup;
 use nagori_hart::world::{AccessKind, Commit, DeviceDeed, DeviceEvent, Event, Marker, MemAccess};
 use nagori_isa::Op;
+use nagori_machine::{AccessSink, EventSink, Label, Machine, Watching};
 use nagori_platform::clock::Clock;
 use nagori_platform::config::SlotKind;
-use nagori_platform::machine::{AccessSink, EventSink, Label, Machine, Watching};
 use nagori_platform::map;
 use nagori_ram::{GuestRam, PAGE};
 use std::collections::{BTreeSet, HashMap, HashSet};

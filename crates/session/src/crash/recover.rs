@@ -10,7 +10,7 @@ use crate::error::{Context, Error, Result};
 use crate::guest;
 use crate::session::Session;
 use nagori_crash::{Bytes, History, Mode, Online, Outcome, Record, Recovery, State, Subject, LINE};
-use nagori_platform::machine::{Checkpoint, Dram, Machine, Stop};
+use nagori_machine::{Checkpoint, Dram, Machine, Stop};
 use serde_json::json;
 use std::collections::HashMap;
 use std::hash::Hasher;

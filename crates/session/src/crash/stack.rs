@@ -2,7 +2,7 @@
 
 use nagori_hart::world::{Commit, Reg};
 use nagori_isa::Op;
-use nagori_platform::machine::Machine;
+use nagori_machine::Machine;
 use std::collections::HashMap;
 
 /// Most return addresses that a stack of a report has.

@@ -9,7 +9,7 @@ use crate::caller::Caller;
 use crate::end::End;
 use crate::error::{Error, Result};
 use crate::port::Port;
-use nagori_platform::machine::Machine;
+use nagori_machine::Machine;
 use std::collections::{BTreeSet, VecDeque};
 
 /// Core cycles between two reads of the words.

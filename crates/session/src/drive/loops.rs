@@ -5,7 +5,7 @@ use crate::caller::Caller;
 use crate::error::Result;
 use nagori_hart::trap::cause;
 use nagori_hart::TrapLoop;
-use nagori_platform::machine::{Machine, Stop};
+use nagori_machine::{Machine, Stop};
 
 /// No guest that makes progress traps so often in a row.
 const MANY: u64 = 100_000;

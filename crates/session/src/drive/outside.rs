@@ -2,11 +2,11 @@
 
 use super::{Service, Wishes};
 use crate::error::{Context, Result};
+use nagori_machine::{Machine, Stop};
 use nagori_platform::clock::Ps;
 use nagori_platform::device::Device;
 use nagori_platform::devices::ethmac::Ethmac;
 use nagori_platform::devices::virtio::{Net, VirtioBackend};
-use nagori_platform::machine::{Machine, Stop};
 use rustix::event::{PollFd, PollFlags};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};

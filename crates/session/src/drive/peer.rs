@@ -9,8 +9,8 @@ use super::{restart, BoxedService, Course, Restart, Service, Wishes, SLICE};
 use crate::caller::Caller;
 use crate::devices::plug;
 use crate::error::{Context, Error, Result};
+use nagori_machine::{Machine, Stop};
 use nagori_platform::clock::Ps;
-use nagori_platform::machine::{Machine, Stop};
 use nagori_usernet::pair;
 use std::time::Duration;
 

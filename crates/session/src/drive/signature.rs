@@ -4,7 +4,7 @@ use super::{Service, Wishes};
 use crate::caller::Caller;
 use crate::end::End;
 use crate::error::{Context, Error, Result};
-use nagori_platform::machine::{Machine, Stop};
+use nagori_machine::{Machine, Stop};
 use std::fmt::Write;
 use std::path::PathBuf;
 

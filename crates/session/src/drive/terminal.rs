@@ -7,9 +7,9 @@ use crate::end::End;
 use crate::error::Result;
 use crate::guest::Job;
 use crate::port::{Event, Port};
+use nagori_machine::{Machine, Stop};
 use nagori_platform::clock::Ps;
 use nagori_platform::devices::uart::Uart;
-use nagori_platform::machine::{Machine, Stop};
 use rustix::event::{PollFd, PollFlags};
 use std::time::Duration;
 

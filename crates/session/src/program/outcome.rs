@@ -3,8 +3,8 @@
 use super::protocol::{Ended, LABEL_END};
 use crate::end::END_OF_TIME;
 use crate::problems::{Nvmm, Problem};
+use nagori_machine::{Machine, Report};
 use nagori_memtime::Ps;
-use nagori_platform::machine::{Machine, Report};
 
 /// How a program ended, according to the agent in the guest or a limit.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use crate::guest;
 use crate::power::{Cutter, PowerCuts};
 use crate::problems::{self, Asked, AskedOfNvmm};
 use crate::session::Session;
-use nagori_platform::machine::Machine;
+use nagori_machine::Machine;
 
 const SIGINT: u8 = 2;
 /// Where a program without a share works.

@@ -1,6 +1,6 @@
 //! Receivers of a program's output.
 
-use nagori_platform::machine::Report;
+use nagori_machine::Report;
 use std::io;
 
 /// One of a program's outputs.

@@ -19,7 +19,6 @@ use nagori_memtime::request::Kind;
 use nagori_memtrace::error::Place;
 use nagori_memtrace::record::LINE;
 use nagori_memtrace::{Record, Source, Times};
-use nagori_platform::machine;
 use pages::Pages;
 use rustix::io::FdFlags;
 use std::ffi::OsString;
@@ -101,7 +100,7 @@ impl Recorder {
             name: o.program.display().to_string(),
             child,
             events: Events::new(reader),
-            caches: machine::caches(&m, MEMORY)?,
+            caches: nagori_machine::caches(&m, MEMORY)?,
             levels: levels.iter().map(|l| l.0.to_owned()).collect(),
             pages: Pages::new(MEMORY),
             harts: m.config.harts as usize,

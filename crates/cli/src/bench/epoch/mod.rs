@@ -17,10 +17,10 @@ use debian::{Debian, GUESTS};
 use list::{programs, Load, SOURCE};
 use memory::Memory;
 use nagori_epoch::{Variant, Weight};
+use nagori_machine::{EpochReport, Report};
 use nagori_memtime::Ps;
 use nagori_platform::config::{Library, Machine as Description};
 use nagori_platform::loader::Plan;
-use nagori_platform::machine::{EpochReport, Report};
 use rows::Row;
 use std::path::PathBuf;
 

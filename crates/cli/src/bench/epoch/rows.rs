@@ -3,9 +3,9 @@
 use super::{epochs, Done, Subject};
 use crate::tables::{part, row, table, text};
 use nagori_epoch::Variant;
+use nagori_machine::Report;
 use nagori_memtime::stats::Region;
 use nagori_memtime::Ps;
-use nagori_platform::machine::Report;
 use serde::Serialize;
 
 /// One program on one machine with one memory, emulated in one way.
@@ -58,9 +58,8 @@ impl Row {
         let nvmm = part(&detailed.report, Region::Nvmm);
         let (reads, writes) = (nvmm.reads as f64, nvmm.writes as f64);
         let e = epochs(&emulated.report)?;
-        let sum = |f: fn(&nagori_platform::machine::HartEpochReport) -> u64| -> u64 {
-            e.harts.iter().map(f).sum()
-        };
+        let sum =
+            |f: fn(&nagori_machine::HartEpochReport) -> u64| -> u64 { e.harts.iter().map(f).sum() };
         let handed = sum(|h| h.counts.by_hand_over);
         Ok(Row {
             machine: s.machine.to_owned(),
@@ -102,8 +101,7 @@ impl Row {
 
 /// Lines that are waited for at a time, if each is waited for so long alone.
 fn at_a_time(dram: &Report, wait_ps: u64) -> Option<f64> {
-    let reads =
-        |h: &nagori_platform::machine::HartReport| h.memory.dram_reads + h.memory.nvmm_reads;
+    let reads = |h: &nagori_machine::HartReport| h.memory.dram_reads + h.memory.nvmm_reads;
     let lines: u64 = dram.harts.iter().map(reads).sum();
     let stalled: u64 = dram
         .harts

@@ -3,9 +3,9 @@
 use super::host::{self, Probe};
 use crate::signals::Signals;
 use anyhow::bail;
+use nagori_machine::{Engine as Best, Report, TranslatorOptions};
 use nagori_platform::config::Machine as Description;
 use nagori_platform::loader::Plan;
-use nagori_platform::machine::{Engine as Best, Report, TranslatorOptions};
 use nagori_session::{guest, End, Job};
 
 /// An engine.

@@ -3,9 +3,9 @@
 use super::describe::{self, Register};
 use crate::tables;
 use nagori_hart::Privilege;
+use nagori_machine::{Machine, Watch, WatchKind};
 use nagori_memtime::Method;
 use nagori_platform::control::{method_from_number, Fixed};
-use nagori_platform::machine::{Machine, Watch, WatchKind};
 use nagori_remote::gdb::{self, Point, Target};
 use nagori_session::drive::Restart;
 use std::ops::Range;

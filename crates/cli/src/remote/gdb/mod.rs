@@ -9,7 +9,7 @@ mod describe;
 use crate::output::Messages;
 use anyhow::{bail, Context};
 use debugged::{Asks, Desk};
-use nagori_platform::machine::{DebugStop, Machine, Stop, WatchKind, Why};
+use nagori_machine::{DebugStop, Machine, Stop, WatchKind, Why};
 use nagori_remote::gdb::{self, Halt, Left, Stub};
 use nagori_remote::place::Place;
 use nagori_session::drive::{Service, Wishes};

@@ -7,7 +7,7 @@
 
 use super::super::ahead::{UnderWay, NOBODY};
 use super::super::coherence::Coherence;
-use super::super::levels::Want;
+use super::super::levels::{Level, Want};
 use super::super::tags::LineState;
 use super::super::Side;
 use super::{Awaits, Buffers, Bytes, Deed, Sent, StoreStats, Stored, Why};
@@ -156,25 +156,36 @@ impl Coherence {
         if let Some(e) = self.writable(hart) {
             due = due.min(e.1);
         }
-        if self.wants_line(hart).is_some() {
-            due = due.min(self.next_register(hart, b.starved));
+        if let Some(i) = self.wants_line(hart) {
+            let levels = self.levels_before(hart, b.queue[i].line);
+            let at = if b.starved {
+                self.registers_due(hart, levels, stores.clock)
+            } else {
+                stores.clock
+            };
+            due = due.min(at);
         }
         for l in &b.leaving {
             due = due.min(l.comes.unwrap_or(u64::MAX));
         }
         match b.waits {
-            Some((Awaits::Register, since)) => due.min(self.next_register(hart, true).max(since)),
+            Some((Awaits::Register, since)) => {
+                due.min(self.registers_due(hart, 0, stores.clock).max(since))
+            }
             Some((what, since)) if self.has_come(hart, what) => due.min(stores.clock.max(since)),
             _ => due,
         }
     }
 
-    /// When a register may be free for a request of a hart: at once, or when the next one is given back.
-    fn next_register(&self, hart: usize, starved: bool) -> u64 {
-        match starved {
-            true => self.next_free(hart, self.buffers(hart).looked),
-            false => self.levels.stores.clock,
+    /// The number of outer levels that a request of a hart for a line passes: those before the one that has it. It passes
+    /// none if the hart's data cache has the line, and the request only takes it from others.
+    fn levels_before(&self, hart: usize, line: u64) -> usize {
+        if self.l1d[hart].find(line).is_some() {
+            return 0;
         }
+        let levels = &self.levels.levels;
+        let has = |l: &Level| l.caches[l.of(hart)].find(line).is_some();
+        levels.iter().position(has).unwrap_or(levels.len())
     }
 
     /// The entry to write to the cache next, if its line is owned, and the cycle from which that may happen.
@@ -230,7 +241,7 @@ impl Coherence {
             }
             concerned = hart;
             let b = self.buffers_mut(hart);
-            (b.starved, b.looked) = (false, now);
+            b.starved = false;
             b.leaving.retain(|l| l.comes.is_none_or(|c| c > now));
             if let Some((i, from)) = self.writable(hart) {
                 if from <= now {
@@ -274,8 +285,7 @@ impl Coherence {
                 (e.line, e.pc)
             };
             if !self.request_line(hart, line, now, (pc, runs)) {
-                let b = self.buffers_mut(hart);
-                (b.starved, b.looked) = (true, now);
+                self.buffers_mut(hart).starved = true;
                 self.spare_register(hart, now);
                 return;
             }
@@ -298,18 +308,10 @@ impl Coherence {
         }
         let n = self.levels.levels.len();
         let held = self.l1d[hart].find(line).is_some();
-        let found = (0..n).find(|j| {
-            let level = &self.levels.levels[*j];
-            level.caches[level.of(hart)].find(line).is_some()
-        });
+        let passed = self.levels_before(hart, line);
         let (_, modified) = self.holders(hart, line);
-        let mut source = match (held, found) {
-            // The request only takes the line from others.
-            (true, _) => n,
-            (false, Some(k)) => k,
-            (false, None) => n,
-        };
-        if !self.take_registers(hart, if held { 0 } else { source }) {
+        let mut source = if held { n } else { passed };
+        if !self.take_registers(hart, passed) {
             return false;
         }
         self.leave_buffers(line, Some(hart), Why::Store, now);
@@ -355,7 +357,6 @@ impl Coherence {
             }
         }
         // The registers that it has taken are those up to the source as it was then.
-        let passed = if held { 0 } else { found.unwrap_or(n) };
         let token = self.begin_owned(hart, pc, line, passed);
         let at_level = source < n || held && n > 0;
         if at_level {
@@ -466,7 +467,7 @@ impl Coherence {
             Awaits::All | Awaits::Line(_) | Awaits::Queue => s.drain_waits += 1,
         }
         let b = self.buffers_mut(hart);
-        (b.waits, b.looked) = (Some((what, now)), now);
+        b.waits = Some((what, now));
         self.levels.stores.clock = self.levels.stores.clock.max(now);
         self.find_due();
     }

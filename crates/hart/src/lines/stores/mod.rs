@@ -116,8 +116,6 @@ struct Buffers {
     waits: Option<(Awaits, u64)>,
     /// A request found no register.
     starved: bool,
-    /// The cycle at which the hart's registers were looked at last.
-    looked: u64,
     stats: StoreStats,
 }
 

@@ -57,7 +57,6 @@ impl Coherence {
                 && b.leaving.iter().all(|l| line(l.line) && l.token < FAR)
                 && b.leaving.iter().all(|l| l.comes.is_none_or(|c| c < FAR))
                 && b.free_from < FAR
-                && b.looked < FAR
                 && waits(b)
                 && b.stats.below(FAR)
         };

@@ -1,0 +1,178 @@
+//! Converts a checked description to the parameters of the parts.
+
+use super::MachineError;
+use nagori_hart::config::{
+    CacheGeometry, Cached, CoreTiming, Drain, Ext, FirstConfig, HartConfig, HintConfig, Inclusion,
+    LevelConfig, Partial, PredictorGeometry, PrefetchConfig, Prefetcher, Replacement, StoresConfig,
+    TlbGeometry,
+};
+use nagori_hart::lines::standalone::Standalone;
+use nagori_platform::config::{self, IomapKind, Machine as Resolved, TlbConfig};
+
+fn cache(c: &nagori_platform::config::CacheConfig) -> CacheGeometry {
+    CacheGeometry {
+        sets: c.sets() as u32,
+        ways: c.ways,
+        line: c.line,
+        replacement: replacement(c.replacement),
+    }
+}
+
+/// Outer cache levels.
+pub fn levels(c: &config::MachineConfig) -> Vec<LevelConfig> {
+    let level = |l: &config::LevelConfig| LevelConfig {
+        geometry: CacheGeometry {
+            sets: l.sets() as u32,
+            ways: l.ways,
+            line: 64,
+            replacement: replacement(l.replacement),
+        },
+        shared_by: l.shared_by.harts(),
+        latency: l.latency,
+        probe_latency: l.probe_latency,
+        inclusion: match l.inclusion {
+            config::Inclusion::Inclusive => Inclusion::Inclusive,
+            config::Inclusion::NonInclusive => Inclusion::NonInclusive,
+            config::Inclusion::Exclusive => Inclusion::Exclusive,
+        },
+        write_through: l.write == config::WritePolicy::Through,
+        mshrs: l.mshrs.unwrap_or(0),
+        banks: l.banks,
+        bank_cycles: l.bank_cycles,
+        prefetch: prefetch(&l.traffic()),
+    };
+    c.levels().into_iter().map(|(_, l)| level(l)).collect()
+}
+
+/// MSHRs and prefetchers of the first-level caches for data and for instructions, of a core. Its line fill buffers are
+/// the MSHRs of L1D.
+pub fn first(c: &config::MachineConfig, core: &CoreTiming) -> [FirstConfig; 2] {
+    let [data, inst] = [(&c.l1d, core.lfb), (&c.l1i, 0)].map(|(l, buffers)| FirstConfig {
+        mshrs: l.mshrs.unwrap_or(buffers),
+        prefetch: prefetch(&l.traffic()),
+        stores: StoresConfig::default(),
+    });
+    let stores = stores(c);
+    [FirstConfig { stores, ..data }, inst]
+}
+
+/// Store buffers, and what hints of Zihintntl do where harts have them.
+fn stores(c: &config::MachineConfig) -> StoresConfig {
+    let order = |o: config::DrainOrder| match o {
+        config::DrainOrder::InOrder => Drain::InOrder,
+        config::DrainOrder::Any => Drain::Any,
+    };
+    let partial = |p: config::PartialWrite| match p {
+        config::PartialWrite::Masked => Partial::Masked,
+        config::PartialWrite::ReadModifyWrite => Partial::ReadModifyWrite,
+    };
+    let bits = |names: &[String]| {
+        let all = names.iter().filter_map(|n| c.cache_bit(n));
+        all.fold(0, |bits, b| bits | 1 << b)
+    };
+    let (b, n) = (&c.store_buffer, &c.nontemporal);
+    let hint = |h: &config::HintConfig| HintConfig {
+        last: bits(&h.last),
+        bypass: bits(&h.bypass),
+        combines: h.store == config::HintedStore::WriteCombining,
+    };
+    let none = [HintConfig::default(); 4];
+    StoresConfig {
+        entries: b.entries,
+        drain: order(b.drain),
+        coalesce: b.coalesce,
+        forward: b.forward_cycles,
+        interval: b.drain_cycles,
+        hints: match c.has(Ext::Zihintntl) {
+            true => n.hints().map(|(_, h)| hint(h)),
+            false => none,
+        },
+        order: order(n.evict),
+        cached: match n.cached_copy {
+            config::CachedCopy::Invalidate => Cached::Invalidate,
+            config::CachedCopy::Update => Cached::Update,
+        },
+        partial: [partial(n.partial_dram), partial(n.partial_nvmm)],
+        nvmm_base: c.memory.nvmm_base(),
+    }
+}
+
+fn prefetch(t: &config::Traffic) -> PrefetchConfig {
+    PrefetchConfig {
+        prefetcher: match t.prefetcher {
+            config::Prefetcher::None => Prefetcher::None,
+            config::Prefetcher::NextLine => Prefetcher::NextLine,
+            config::Prefetcher::Stride => Prefetcher::Stride,
+            config::Prefetcher::Stream => Prefetcher::Stream,
+        },
+        degree: t.degree,
+        distance: t.distance,
+        entries: t.entries,
+        confidence: t.confidence,
+    }
+}
+
+fn replacement(r: config::Replacement) -> Replacement {
+    match r {
+        config::Replacement::Lfsr => Replacement::Lfsr,
+        config::Replacement::Random => Replacement::Random,
+        config::Replacement::Lru => Replacement::Lru,
+        config::Replacement::TreePlru => Replacement::TreePlru,
+        config::Replacement::Srrip => Replacement::Srrip,
+    }
+}
+
+fn tlb(t: &TlbConfig) -> TlbGeometry {
+    TlbGeometry {
+        sectors: t.sectors,
+        pages_per_sector: t.pages_per_sector,
+        superpages: t.superpage_entries,
+    }
+}
+
+/// The caches of a machine alone, in front of a memory of a number of bytes: without time, so without
+/// prefetchers and miss status holding registers.
+pub fn caches(r: &Resolved, bytes: u64) -> Result<Standalone, MachineError> {
+    let hart = hart_config(r)?;
+    let first = (hart.l1i, hart.l1d);
+    Ok(Standalone::new(
+        r.config.harts as usize,
+        first,
+        &levels(&r.config),
+        bytes,
+    ))
+}
+
+/// Parameters of every hart.
+pub fn hart_config(r: &Resolved) -> Result<HartConfig, MachineError> {
+    let c = &r.config;
+    let core = |e: serde_json::Error| MachineError::Core {
+        core: r.core.name.clone(),
+        problem: e.to_string(),
+    };
+    let mut timing: CoreTiming = serde_json::from_value(r.core.timing_values()).map_err(core)?;
+    // The hub's probes cost nothing where there is no second core to probe.
+    timing.hub = if c.harts > 1 { c.hub_cycles } else { 0 };
+    timing.pipes = serde_json::from_value(r.core.pipe_values()).map_err(core)?;
+    let predictor: PredictorGeometry =
+        serde_json::from_value(r.core.predictor_values()).map_err(core)?;
+    Ok(HartConfig {
+        isa: c.extensions(),
+        asid_bits: c.asid_bits,
+        pmp_entries: c.pmp_entries,
+        triggers: c.triggers,
+        functional_cpi: c.functional_cpi,
+        io_table_cycles: match c.iomap.kind {
+            IomapKind::None => 0,
+            _ => c.iomap.hit_cycles,
+        },
+        hands_over: c.epoch.variant.is_some() && c.epoch.hand_over,
+        plain: false,
+        l1d: cache(&c.l1d),
+        l1i: cache(&c.l1i),
+        dtlb: tlb(&c.dtlb),
+        itlb: tlb(&c.itlb),
+        predictor,
+        timing,
+    })
+}

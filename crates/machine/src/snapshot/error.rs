@@ -1,0 +1,56 @@
+//! Errors of snapshots.
+
+use super::describe::Difference;
+use super::layout::FORMAT;
+use crate::{LoadError, MachineError};
+use nagori_platform::config::ConfigError;
+use nagori_ram::RamError;
+
+/// A snapshot that cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError {
+    /// The host could not read or write.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// The file is not a snapshot.
+    #[error("not a snapshot of a Nagori machine")]
+    NotASnapshot,
+    /// The file was written by a program with another format.
+    #[error("format {found} of snapshots; this program reads format {FORMAT} only: take the snapshot anew")]
+    Format {
+        /// Format of the file.
+        found: u32,
+    },
+    /// The file ends too early.
+    #[error("the file is incomplete ({0}); was it copied or written to its end?")]
+    Truncated(&'static str),
+    /// A debugger has stopped a hart at a place from which no snapshot can continue.
+    #[error("a debugger has stopped a hart in the middle of a block of instructions: let the machine run, and take the snapshot then")]
+    WithinBlock,
+    /// The content does not match its checksum.
+    #[error("the file is damaged: {0}")]
+    Damaged(&'static str),
+    /// The machine differs from the saved one.
+    #[error("taken on another machine: {}", list(.0))]
+    OtherMachine(Vec<Difference>),
+    /// This program does not accept the description inside.
+    #[error("the machine's description in the file: {0}")]
+    Description(#[from] ConfigError),
+    /// The state does not fit the machine.
+    #[error(transparent)]
+    State(#[from] LoadError),
+    /// The machine cannot be built.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// Memory refused an access.
+    #[error(transparent)]
+    Ram(#[from] RamError),
+    /// The state cannot be serialised or parsed.
+    #[error("the state cannot be written: {0}")]
+    Encode(String),
+}
+
+fn list(differences: &[Difference]) -> String {
+    let all: Vec<String> = differences.iter().map(Difference::to_string).collect();
+    all.join("; ")
+}

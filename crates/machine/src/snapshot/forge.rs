@@ -1,0 +1,71 @@
+//! Makes files that are valid except for one part, for tests and fuzzing, which would otherwise
+//! only ever fail at a checksum.
+
+use super::error::SnapshotError;
+use super::layout::{self, Trailer};
+use super::read::Snapshot;
+use super::source::Bytes;
+use xxhash_rust::xxh3::xxh3_64;
+
+pub use super::layout::Chunk;
+
+/// Bytes in front of a file's description.
+pub const PREFIX: u64 = layout::PREFIX;
+/// Bytes of memory in a chunk.
+pub const CHUNK: u64 = layout::CHUNK;
+
+/// The chunks of a file, and the stated length of its state.
+pub fn taken_apart(file: &[u8]) -> Result<(Vec<Chunk>, u64), SnapshotError> {
+    let s = Snapshot::new(Bytes(file.to_vec()))?;
+    let chunks = s.chunks.iter().map(|c| c.0).collect();
+    Ok((chunks, s.trailer.state_bytes))
+}
+
+/// Where in a file the software is that a restart loads again.
+pub fn software(file: &[u8]) -> Result<std::ops::Range<usize>, SnapshotError> {
+    let t = Snapshot::new(Bytes(file.to_vec()))?.trailer;
+    let start = t.software_at as usize;
+    Ok(start..start + t.software_len as usize)
+}
+
+/// A file with another index (records) or state (compressed), and the stated length of that state.
+pub fn parts(
+    file: &[u8],
+    index: Option<Vec<u8>>,
+    state: Option<Vec<u8>>,
+    state_bytes: u64,
+) -> Result<Vec<u8>, SnapshotError> {
+    let t = Snapshot::new(Bytes(file.to_vec()))?.trailer;
+    let (at, len) = (t.state_at() as usize, t.state_len as usize);
+    let end = file.len() - Trailer::LEN as usize;
+    let state = state.unwrap_or_else(|| file[at..at + len].to_vec());
+    let index = index.unwrap_or_else(|| file[at + len..end].to_vec());
+    let mut out = file[..at].to_vec();
+    out.extend(&state);
+    out.extend(&index);
+    let trailer = Trailer {
+        state_len: state.len() as u64,
+        state_bytes,
+        state_sum: xxh3_64(&state),
+        chunks: index.len() as u64 / Chunk::RECORD,
+        index_sum: xxh3_64(&index),
+        file_len: out.len() as u64 + Trailer::LEN,
+        ..t
+    };
+    out.extend(trailer.encode());
+    Ok(out)
+}
+
+/// The state in a file, as CBOR.
+pub fn state(file: &[u8]) -> Result<Vec<u8>, SnapshotError> {
+    let mut plain = Vec::new();
+    let state = Snapshot::new(Bytes(file.to_vec()))?.state()?;
+    ciborium::into_writer(&state, &mut plain).map_err(|e| SnapshotError::Encode(e.to_string()))?;
+    Ok(plain)
+}
+
+/// A file with another state, given as CBOR.
+pub fn with_state(file: &[u8], plain: &[u8]) -> Result<Vec<u8>, SnapshotError> {
+    let frame = zstd::bulk::compress(plain, 1)?;
+    parts(file, None, Some(frame), plain.len() as u64)
+}

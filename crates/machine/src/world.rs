@@ -1,0 +1,662 @@
+//! The machine as its harts see it.
+
+use super::epochs::Epochs;
+use super::memory::{BusCause, Memory};
+use super::observed::Observers;
+use nagori_hart::lines::Coherence;
+use nagori_hart::world::{
+    self, AccessKind, BusFault, DevicePlace, Event, LineContent, LineKind, LineRequest, Marker,
+    MemPort, Observer, Requester, Stall, Transfer, World,
+};
+use nagori_hart::{Hart, HartStats};
+use nagori_iomap::Access;
+use nagori_memtime::Kind;
+use nagori_platform::bus::{Bus, BusRead, BusWrite};
+use nagori_platform::clock::{Clock, Ps};
+use nagori_platform::config::BoardConfig;
+use nagori_platform::device::DmaTransfer;
+use nagori_platform::iomap::MACHINE;
+use nagori_ram::GuestRam;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Counters of one hart for reads by others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct HartView {
+    pub cycle: u64,
+    pub instret: u64,
+    pub stats: HartStats,
+}
+
+/// A profiler: it observes which code waits for memory.
+pub trait Attribution: Send {
+    /// A line was transferred; `nvmm` tells whether it is in NVMM, with guest memory and its first
+    /// physical address.
+    fn count(&mut self, stall: &Stall, nvmm: bool, ram: &GuestRam, ram_base: u64);
+    /// Statistics start anew.
+    fn reset(&mut self);
+    /// The guest reports the address space that belongs to this value of satp.
+    fn name_space(&mut self, satp: u64, name: &str);
+}
+
+/// A request of a guest that concerns all harts: carried out between instructions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Turns the timing model on or off.
+    Timed(bool),
+    /// Statistics start anew.
+    ResetStats,
+    /// The statistics so far are recorded under a label.
+    Mark(u64),
+    /// A marker of a hart, with its value.
+    Marker(usize, Marker, u64),
+}
+
+/// Everything around the harts.
+pub(crate) struct Surroundings {
+    pub ram: Arc<GuestRam>,
+    pub ram_base: u64,
+    pub bus: Bus,
+    pub memory: Memory,
+    /// Lines that harts are fetching.
+    pub fills: Fills,
+    /// Whether one hart runs and all others sleep: no other request can come before its requests
+    /// are complete.
+    pub alone: bool,
+    pub coherence: Coherence,
+    pub core_clock: Clock,
+    pub timebase: Clock,
+    pub board: BoardConfig,
+    pub observers: Observers,
+    /// Views of the harts, from when they last stopped.
+    pub views: Vec<HartView>,
+    pub timed: bool,
+    /// Whether markers are carried out.
+    pub markers: bool,
+    pub actions: Vec<Action>,
+    /// The contents of memory, without the newer data of the caches, if they are tracked.
+    pub behind: Option<super::power::Behind>,
+    /// Lines of NVMM that were written back since the machine was built.
+    pub nvmm_lines_written: u64,
+    /// The file that holds what is durable of NVMM.
+    pub image: Option<super::nvmm::Attached>,
+    /// Whether writes may be lost in the controller.
+    pub keeps_queue: bool,
+    /// Lines whose writes have reached memory since the observer was told, if it wants to know.
+    pub reached: Option<Vec<u64>>,
+    pub control: super::control::ControlState,
+    /// The profiler.
+    pub profile: Option<Box<dyn Attribution>>,
+    /// Epochs, if they emulate NVMM.
+    pub epochs: Option<Box<Epochs>>,
+}
+
+impl Surroundings {
+    /// Machine time of a core cycle.
+    pub fn ps(&self, cycle: u64) -> Ps {
+        self.core_clock.time_of(cycle)
+    }
+
+    /// First core cycle at or after a machine time.
+    pub fn cycle_at(&self, t: Ps) -> u64 {
+        self.core_clock.tick_from(t)
+    }
+
+    /// The cycle at which machine time ends.
+    pub fn last_cycle(&self) -> u64 {
+        self.cycle_at(Ps::END)
+    }
+
+    /// The cycle of the devices' next event, or the last one.
+    pub fn next_event(&self) -> u64 {
+        self.cycle_at(self.bus.next_event().min(Ps::END))
+    }
+
+    /// Memory was written by a device or the host.
+    pub fn memory_written(&mut self, paddr: u64, len: u64) {
+        self.coherence.device_wrote(paddr, len);
+        if let Some(b) = &mut self.behind {
+            b.wrote(&self.ram, self.ram_base, paddr, len);
+            if self.image.is_some() {
+                let lines = b.changed(paddr, len);
+                self.note_durable(&lines);
+            }
+        }
+    }
+
+    /// All lines of the caches are clean from now on.
+    pub fn all_written(&mut self) {
+        if let Some(b) = &mut self.behind {
+            b.clear();
+        }
+        self.all_durable();
+    }
+
+    /// No hart is blocked any more; outstanding requests continue.
+    pub fn nobody_waits(&mut self) {
+        self.memory.release_all();
+        self.coherence.nobody_waits();
+        self.fills.clear();
+    }
+
+    /// When a request that leaves a core at a given time arrives at its controller.
+    #[inline(always)]
+    fn arrival(&self, at: Ps, kind: Kind) -> Ps {
+        let b = &self.board;
+        let there = match kind {
+            Kind::Read => b.read_request_ps,
+            Kind::Write => b.write_request_ps,
+        };
+        at + Ps(there)
+    }
+
+    /// When the core sees the answer that a controller gives at a given time.
+    #[inline(always)]
+    pub(super) fn answered(&self, done: Ps, kind: Kind) -> Ps {
+        let b = &self.board;
+        let back = match kind {
+            Kind::Read => b.read_response_ps,
+            Kind::Write => b.write_ack_ps,
+        };
+        Ps(done.0 + back)
+    }
+
+    /// The first time at which a request can arrive that leaves a core at `at` or later.
+    pub(super) fn first_arrival(&self, at: Ps) -> Ps {
+        let b = &self.board;
+        let there = b.read_request_ps.min(b.write_request_ps);
+        at.saturating_add(Ps(there)).min(Ps::MAX_TIME)
+    }
+
+    /// The first time at which a core can see an answer that a controller gives at `t` or later.
+    pub(super) fn first_answer(&self, t: Ps) -> Ps {
+        let b = &self.board;
+        Ps(t.0 + b.read_response_ps.min(b.write_ack_ps))
+    }
+
+    /// A request that leaves a core at `at` and is answered at once. Returns when the answer is back.
+    #[inline(always)]
+    fn access(&mut self, at: Ps, req: &LineRequest, kind: Kind) -> Ps {
+        let arrival = self.arrival(at, kind);
+        let offset = req.line - self.ram_base;
+        let done = self.memory.access(arrival, offset, kind, || cause_of(req));
+        let done = done.unwrap_or_else(|e| refused(e));
+        self.answered(done, kind)
+    }
+
+    /// Counts a line that memory reads or writes for a hart.
+    #[inline(always)]
+    fn count_line(&mut self, req: &LineRequest, kind: Kind) {
+        let offset = req.line - self.ram_base;
+        let nvmm = offset >= self.memory.board.params().nvmm_base;
+        self.coherence
+            .count_memory(req.hart, nvmm, kind == Kind::Write);
+    }
+
+    /// Where the bus has what a hart accesses; `None` if the I/O table does not let it pass.
+    fn on_bus(&mut self, by: &Requester<'_>, paddr: u64, size: u8, access: Access) -> Option<u64> {
+        match self.bus.iomap() {
+            Some(table) if by.privilege != MACHINE => {
+                table.of_hart(by.hart as u32, paddr, size, access)
+            }
+            _ => Some(paddr),
+        }
+    }
+
+    #[inline(always)]
+    fn write_at_once(&mut self, req: &LineRequest) -> u64 {
+        self.note_write(req);
+        let done = self.answer_at_once(req, Kind::Write);
+        self.look_at_long_writes(req);
+        done
+    }
+
+    #[inline(always)]
+    fn answer_at_once(&mut self, req: &LineRequest, kind: Kind) -> u64 {
+        let done = self.access(self.ps(req.cycle), req, kind);
+        self.cycle_at(done)
+    }
+
+    /// A request that is answered when it is complete; `hart` is blocked until then.
+    fn post(&mut self, req: &LineRequest, kind: Kind, hart: Option<usize>) {
+        let at = self.arrival(self.ps(req.cycle), kind);
+        let offset = req.line - self.ram_base;
+        self.memory.post(at, offset, kind, hart, || cause_of(req));
+    }
+
+    /// Advances memory with all requests that harts have sent before a cycle, at which a hart reads
+    /// or changes the state of memory, wherever that hart's turn began.
+    fn catch_up(&mut self, cycle: u64) {
+        if self.timed && !self.alone {
+            let until = self.first_arrival(self.ps(cycle));
+            self.memory.catch_up(until).unwrap_or_else(|e| refused(e));
+        }
+    }
+
+    /// Counts a line that is written back, and records it if power cuts are tracked.
+    #[inline(always)]
+    fn note_write(&mut self, req: &LineRequest) {
+        let offset = req.line - self.ram_base;
+        self.nvmm_lines_written += u64::from(offset >= self.memory.board.params().nvmm_base);
+        if self.behind.is_some() {
+            self.track_write(req);
+        }
+    }
+
+    /// Records a line that is written back.
+    #[inline(never)]
+    fn track_write(&mut self, req: &LineRequest) {
+        if let Some(b) = &mut self.behind {
+            let id = self.keeps_queue.then(|| self.memory.next_id());
+            b.written(req.line, req.older, id);
+            self.note_durable(&[req.line]);
+        }
+    }
+
+    #[inline(always)]
+    fn look_at_long_writes(&mut self, req: &LineRequest) {
+        if self.behind.as_ref().is_some_and(|b| b.is_long()) {
+            let at = self.ps(req.cycle);
+            // Time is within its range, or the request would have failed.
+            let _ = self.look_at_writes(at);
+        }
+    }
+}
+
+impl Surroundings {
+    /// Makes caches and harts aware of what devices have written to memory, and the observer of what they have done.
+    pub fn apply_dma_writes(&mut self) {
+        if self.bus.has_dma_writes() {
+            for r in self.bus.take_dma_writes() {
+                self.memory_written(r.addr, r.len);
+            }
+        }
+        if self.bus.has_transfers() {
+            let transfers = self.bus.take_transfers();
+            // The model may have been turned off since.
+            if self.bus.transfers_cost() {
+                for t in &transfers {
+                    self.device_transfers(t);
+                }
+            }
+        }
+        for deed in self.bus.take_deeds() {
+            self.observers.happened(&Event::Device(&deed));
+        }
+    }
+
+    /// A device transfers a line, or a part of one. Nobody waits for it: devices have buffers.
+    fn device_transfers(&mut self, t: &DmaTransfer) {
+        let line = t.addr & !63;
+        let req = LineRequest {
+            // Memory is never ahead of the cycle in which devices act.
+            cycle: self.cycle_at(t.at),
+            line,
+            kind: LineKind::Device,
+            hart: 0,
+            pc: 0,
+            privilege: MACHINE,
+            asid: 0,
+            older: None,
+        };
+        if self.coherence.probe_for_device(line, t.write) {
+            self.observers.happened(&Event::WriteBack(&req));
+            self.note_write(&req);
+            self.post(&req, Kind::Write, None);
+        }
+        let kind = match t.write {
+            true => Kind::Write,
+            false => Kind::Read,
+        };
+        self.post(&req, kind, None);
+    }
+
+    /// Reports what a hart has done.
+    pub fn tell(&mut self, event: &Event<'_>) {
+        if let Event::Commit(c) = event {
+            if c.orders() {
+                self.report_reached(self.ps(c.cycle));
+            }
+        }
+        self.observers.happened(event);
+    }
+
+    /// Reports which lines have reached memory at a time.
+    pub fn report_reached(&mut self, at: Ps) {
+        if !self.observers.wants_reached() || !self.keeps_queue {
+            return;
+        }
+        // Time is within its range, or the request would have failed.
+        let _ = self.look_at_writes(at);
+        let (Some(b), Some(reached)) = (&self.behind, &mut self.reached) else {
+            return;
+        };
+        for line in std::mem::take(reached) {
+            let mut bytes = [0; 64];
+            match b.durable(line) {
+                Some(words) => {
+                    for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
+                        to.copy_from_slice(&word.to_le_bytes());
+                    }
+                }
+                // Lines of requests are in memory.
+                None => drop(self.ram.read_bytes(line - self.ram_base, &mut bytes)),
+            }
+            let content = LineContent { line, bytes };
+            self.observers.happened(&Event::Reached(&content));
+        }
+    }
+}
+
+fn cause_of(req: &LineRequest) -> BusCause {
+    BusCause {
+        hart: req.hart,
+        pc: req.pc,
+        kind: req.kind,
+    }
+}
+
+/// Guest memory is as large as the controllers' capacity, and no hart runs after the end of time.
+/// An access that costs nothing would be a wrong result that goes unnoticed.
+pub(super) fn refused(e: nagori_memtime::Error) -> ! {
+    panic!("a line of guest memory is refused: {e}")
+}
+
+/// Lines that harts are fetching, from the first request for a line until it is there: one hart at
+/// a time fetches a line, and others that want it wait in the order of their requests.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Fills {
+    /// By hart: the line that it fetches, and whether a request for it is outstanding.
+    wanted: Vec<(u64, bool)>,
+    /// Lines and harts that wait for another hart, in order.
+    waiting: Vec<(u64, u32)>,
+    /// Harts that no longer wait, and since which cycle.
+    released: Vec<(u32, u64)>,
+    /// Lines that come for loads of harts that go on, and these harts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    loads: Vec<(u64, u32)>,
+}
+
+impl Fills {
+    pub fn new(harts: usize) -> Self {
+        Fills {
+            wanted: vec![(0, false); harts],
+            ..Fills::default()
+        }
+    }
+
+    /// A hart begins or continues to fetch a line. Returns false if it has to wait.
+    fn begin(&mut self, hart: usize, line: u64) -> bool {
+        let taken = |(h, w): (usize, &(u64, bool))| h != hart && *w == (line, true);
+        let comes = |l: &(u64, u32)| l.0 == line && l.1 as usize != hart;
+        if self.wanted.iter().enumerate().any(taken) || self.loads.iter().any(comes) {
+            self.waiting.push((line, hart as u32));
+            // It may have been next already, and has no request any more.
+            if self.wanted[hart].0 == line {
+                self.wanted[hart] = (0, false);
+            }
+            return false;
+        }
+        if self.wanted[hart].0 != line {
+            self.wanted[hart] = (line, false);
+        }
+        true
+    }
+
+    /// A request of a hart is outstanding.
+    fn ask(&mut self, hart: usize, line: u64) {
+        let w = &mut self.wanted[hart];
+        w.1 |= w.0 == line;
+    }
+
+    /// A hart has its line. The first hart that waits for it is next. Returns whether there is one.
+    #[inline(always)]
+    fn end(&mut self, hart: usize, cycle: u64) -> Option<usize> {
+        let (line, asked) = std::mem::take(&mut self.wanted[hart]);
+        match asked {
+            true => self.hand_on(line, cycle),
+            false => None,
+        }
+    }
+
+    /// The first hart that waits for a line is next.
+    fn hand_on(&mut self, line: u64, cycle: u64) -> Option<usize> {
+        let next = self.waiting.iter().position(|w| w.0 == line)?;
+        let (_, next) = self.waiting.remove(next);
+        self.wanted[next as usize] = (line, true);
+        self.released.push((next, cycle));
+        Some(next as usize)
+    }
+
+    /// A line that a hart has asked for, which goes on, has come. The first hart that waits for it is next.
+    pub fn end_load(&mut self, hart: usize, line: u64, cycle: u64) {
+        self.loads.retain(|l| *l != (line, hart as u32));
+        // If somebody fetches it, the others wait for that hart.
+        let fetched = self.wanted.contains(&(line, true)) || self.loads.iter().any(|l| l.0 == line);
+        let next = self.waiting.iter().position(|w| w.0 == line && !fetched);
+        if let Some(i) = next {
+            let (_, next) = self.waiting.remove(i);
+            self.wanted[next as usize] = (line, true);
+            self.released.push((next, cycle));
+        }
+    }
+
+    /// The next hart that no longer waits, and since when.
+    pub fn take_released(&mut self) -> Option<(usize, u64)> {
+        self.released.pop().map(|(h, c)| (h as usize, c))
+    }
+
+    /// Whether a hart waits for another hart.
+    pub fn blocks(&self, hart: usize) -> bool {
+        self.waiting.iter().any(|w| w.1 as usize == hart)
+    }
+
+    /// Whether this is a possible state for a number of harts.
+    pub fn fits(&self, harts: usize) -> bool {
+        let hart = |h: &(u64, u32)| (h.1 as usize) < harts;
+        self.wanted.len() == harts
+            && self.waiting.iter().all(hart)
+            && self.loads.iter().all(hart)
+            && self.released.is_empty()
+    }
+
+    /// No hart fetches a line.
+    pub fn clear(&mut self) {
+        *self = Fills::new(self.wanted.len());
+    }
+}
+
+impl world::Bus for Surroundings {
+    #[inline(always)]
+    fn ram(&self) -> &GuestRam {
+        &self.ram
+    }
+    #[inline(always)]
+    fn ram_base(&self) -> u64 {
+        self.ram_base
+    }
+    fn device_place(&mut self, paddr: u64) -> DevicePlace {
+        self.bus.place(paddr)
+    }
+    fn mmio_read(&mut self, by: &Requester<'_>, paddr: u64, size: u8) -> Result<u64, BusFault> {
+        let now = self.ps(by.cycle);
+        let Some(paddr) = self.on_bus(by, paddr, size, Access::Read) else {
+            return Err(BusFault);
+        };
+        match self.bus.read(paddr, size, now, by.hart as u32) {
+            Ok(BusRead::Value(v)) => Ok(v),
+            Ok(BusRead::Control(access)) => {
+                self.catch_up(by.cycle);
+                Ok(self.control_read(by, access))
+            }
+            Err(_) => Err(BusFault),
+        }
+    }
+    fn mmio_write(
+        &mut self,
+        by: &Requester<'_>,
+        paddr: u64,
+        size: u8,
+        value: u64,
+    ) -> Result<(), BusFault> {
+        let now = self.ps(by.cycle);
+        let Some(paddr) = self.on_bus(by, paddr, size, Access::Write) else {
+            return Err(BusFault);
+        };
+        match self.bus.write(paddr, size, value, now, by.hart as u32) {
+            Ok(BusWrite::Done) => Ok(()),
+            Ok(BusWrite::Control(access)) => {
+                self.catch_up(by.cycle);
+                // A register of the hart may have more bits than the store.
+                self.control_write(by, access, nagori_platform::device::part(value, 0, size));
+                Ok(())
+            }
+            Err(_) => Err(BusFault),
+        }
+    }
+    fn time(&self, cycle: u64) -> u64 {
+        self.timebase.ticks_at(self.ps(cycle))
+    }
+    fn cycle_of_time(&self, time: u64) -> u64 {
+        self.cycle_at(self.timebase.time_of(time))
+    }
+}
+
+impl MemPort for Surroundings {
+    const BLOCKS: bool = true;
+    fn read_line(&mut self, req: &LineRequest) -> u64 {
+        self.count_line(req, Kind::Read);
+        self.answer_at_once(req, Kind::Read)
+    }
+    fn write_line(&mut self, req: &LineRequest) -> u64 {
+        self.count_line(req, Kind::Write);
+        self.write_at_once(req)
+    }
+    #[inline]
+    fn transfer(&mut self, req: &LineRequest, write: bool) -> Transfer {
+        let kind = match write {
+            true => Kind::Write,
+            false => Kind::Read,
+        };
+        self.count_line(req, kind);
+        if self.alone {
+            return Transfer::Done(match write {
+                true => self.write_at_once(req),
+                false => self.answer_at_once(req, Kind::Read),
+            });
+        }
+        if write {
+            self.note_write(req);
+        }
+        self.post(req, kind, Some(req.hart));
+        self.fills.ask(req.hart, req.line);
+        if write {
+            self.look_at_long_writes(req);
+        }
+        Transfer::UnderWay
+    }
+    fn post_line(&mut self, req: &LineRequest) {
+        self.count_line(req, Kind::Write);
+        if self.alone {
+            self.write_at_once(req);
+            return;
+        }
+        self.note_write(req);
+        self.post(req, Kind::Write, None);
+        self.look_at_long_writes(req);
+    }
+    fn prefetch_line(&mut self, req: &LineRequest, token: u64) -> Transfer {
+        self.count_line(req, Kind::Read);
+        let at = self.arrival(self.ps(req.cycle), Kind::Read);
+        let offset = req.line - self.ram_base;
+        let by = || cause_of(req);
+        self.memory.post_ahead(at, offset, Kind::Read, token, by);
+        Transfer::UnderWay
+    }
+    fn write_ahead(&mut self, req: &LineRequest, reads: bool, token: u64) -> Transfer {
+        self.count_line(req, Kind::Write);
+        let at = self.arrival(self.ps(req.cycle), Kind::Write);
+        let offset = req.line - self.ram_base;
+        if reads {
+            self.count_line(req, Kind::Read);
+            let by = || cause_of(req);
+            self.memory.post(at, offset, Kind::Read, None, by);
+        }
+        self.note_write(req);
+        let by = || cause_of(req);
+        self.memory.post_ahead(at, offset, Kind::Write, token, by);
+        self.look_at_long_writes(req);
+        Transfer::UnderWay
+    }
+    fn load_begins(&mut self, hart: usize, line: u64) {
+        self.fills.loads.push((line, hart as u32));
+    }
+    fn claim_line(&mut self, hart: usize, line: u64) {
+        self.fills.ask(hart, line);
+    }
+    #[inline]
+    fn begin_fill(&mut self, hart: usize, line: u64) -> bool {
+        self.alone || self.fills.begin(hart, line)
+    }
+    #[inline(always)]
+    fn end_fill(&mut self, hart: usize, cycle: u64) -> Option<usize> {
+        self.fills.end(hart, cycle)
+    }
+    #[inline(always)]
+    fn line_dirtied(&mut self, line: u64) {
+        if let Some(b) = &mut self.behind {
+            // Some file systems take space for what is read, too.
+            self.ram.reserve(line - self.ram_base, 64);
+            if b.dirtied(&self.ram, self.ram_base, line) {
+                self.note_durable(&[line]);
+            }
+        }
+    }
+    fn line_aged(&mut self, line: u64, name: u64) {
+        if let Some(b) = &mut self.behind {
+            let is_kept = |n| self.coherence.has_version(line, n);
+            b.aged(&self.ram, self.ram_base, (line, name), is_kept);
+        }
+    }
+    #[inline(always)]
+    fn attributes(&self) -> bool {
+        self.profile.is_some()
+    }
+    fn stalled(&mut self, stall: &Stall) {
+        let offset = stall.line - self.ram_base;
+        let nvmm = offset >= self.memory.board.params().nvmm_base;
+        if let Some(p) = &mut self.profile {
+            p.count(stall, nvmm, &self.ram, self.ram_base);
+        }
+    }
+}
+
+impl Observer for Surroundings {
+    #[inline(always)]
+    fn accessed(&mut self, kind: AccessKind, paddr: u64, size: u8) {
+        self.observers.accessed(kind, paddr, size);
+    }
+    #[inline(always)]
+    fn watches(&self, paddr: u64, bytes: u64) -> bool {
+        self.observers.watches(paddr, bytes)
+    }
+}
+
+impl World for Surroundings {
+    fn coherence(&mut self) -> &mut Coherence {
+        &mut self.coherence
+    }
+    fn marker(&mut self, hart: usize, _cycle: u64, marker: Marker, value: u64) -> bool {
+        if self.markers {
+            self.actions.push(Action::Marker(hart, marker, value));
+        }
+        self.markers
+    }
+    fn hands_over(&mut self, hart: &Hart, later: u64) -> u64 {
+        match &mut self.epochs {
+            Some(e) => e.hands_over(hart, later, &self.coherence),
+            None => 0,
+        }
+    }
+}
