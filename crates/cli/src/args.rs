@@ -289,14 +289,18 @@ pub struct CacheArgs {
 }
 
 impl CacheArgs {
-    /// Where images are kept.
-    pub fn options(&self) -> anyhow::Result<Options> {
-        let mut options = image::options(self.cache.as_deref())?;
-        if self.mirror.is_some() {
-            options.mirror.clone_from(&self.mirror);
+    /// Where images come from, and where they are kept.
+    pub fn source(&self) -> image::Source {
+        image::Source {
+            cache: self.cache.clone(),
+            mirror: self.mirror.clone(),
+            offline: self.offline,
         }
-        options.offline = self.offline;
-        Ok(options)
+    }
+
+    /// The same, with what is to be built.
+    pub fn options(&self) -> anyhow::Result<Options> {
+        Ok(self.source().options()?)
     }
 
     /// Where images are kept, and with which modules.

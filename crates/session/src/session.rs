@@ -102,8 +102,8 @@ pub struct Options {
     pub rootfs: Rootfs,
     /// More modules of Debian's kernel.
     pub modules: Vec<String>,
-    /// Where images and boots are cached; `None`: where the environment says.
-    pub cache: Option<PathBuf>,
+    /// Where images come from, and where they and boots are kept.
+    pub images: image::Source,
     /// Whether the boot is cached for later sessions.
     pub keep_boot: bool,
     /// The engine that runs the guest's code; results do not depend on it.
@@ -127,7 +127,7 @@ impl Options {
             placement: Placement::default(),
             rootfs: Rootfs::default(),
             modules: Vec::new(),
-            cache: None,
+            images: image::Source::default(),
             keep_boot: true,
             engine: Engine::best(),
             rtc: None,
@@ -227,7 +227,7 @@ impl<'a> Builder<'a> {
 
     /// Where images and boots are cached.
     pub fn cache(mut self, dir: impl Into<PathBuf>) -> Self {
-        self.options.cache = Some(dir.into());
+        self.options.images.cache = Some(dir.into());
         self
     }
 
@@ -300,7 +300,7 @@ impl<'a> Session<'a> {
             // What is on NVMM when the machine boots belongs to the boot.
             options.keep_boot = false;
         }
-        let mut images = image::options(options.cache.as_deref())?;
+        let mut images = options.images.options()?;
         images.add_modules(&options.modules);
         let root = match &options.rootfs {
             Rootfs::Smallest => None,

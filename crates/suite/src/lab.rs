@@ -70,7 +70,7 @@ struct Ready {
 pub struct Lab<'a> {
     library: Library,
     caller: &'a dyn Caller,
-    cache: Option<PathBuf>,
+    source: image::Source,
     ready: BTreeMap<(String, Size), Ready>,
     /// By name: the file of the root file system, and its key.
     images: BTreeMap<String, (PathBuf, String, BTreeMap<String, String>)>,
@@ -81,16 +81,12 @@ pub struct Lab<'a> {
 }
 
 impl<'a> Lab<'a> {
-    /// Programs of a library; images and boots are cached where `cache` or the environment says.
-    pub fn new(
-        library: Library,
-        cache: Option<PathBuf>,
-        caller: &'a dyn Caller,
-    ) -> Result<Lab<'a>> {
+    /// Programs of a library, with images from a source, where boots are kept, too.
+    pub fn new(library: Library, source: image::Source, caller: &'a dyn Caller) -> Result<Lab<'a>> {
         Ok(Lab {
             library,
             caller,
-            cache,
+            source,
             ready: BTreeMap::new(),
             images: BTreeMap::new(),
             guest: None,
@@ -170,7 +166,7 @@ impl<'a> Lab<'a> {
                 packages: self.library.image(&program.image)?.packages,
                 ..RootfsSpec::new(Base::Run)
             };
-            let options = image::options(self.cache.as_deref()).map_err(Error::Session)?;
+            let options = self.source.options().map_err(Error::Session)?;
             let root = image::rootfs::build(&options, &spec, self.caller)?;
             let versions = root
                 .manifest
@@ -255,7 +251,7 @@ impl<'a> Lab<'a> {
                 machine: which.0.clone(),
                 placement: which.1,
                 rootfs: Rootfs::Named(root.to_string_lossy().into_owned()),
-                cache: self.cache.clone(),
+                images: self.source.clone(),
                 ..Options::default()
             };
             sessions.push((which, Session::boot(options, self.caller)?));

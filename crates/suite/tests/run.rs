@@ -86,7 +86,7 @@ fn programs_are_run_and_kept() {
     let dir = tempfile::tempdir().unwrap();
     let library = suite(dir.path());
     let store = Store::open(&dir.path().join("results")).unwrap();
-    let mut lab = Lab::new(library.clone(), None, &()).unwrap();
+    let mut lab = Lab::new(library.clone(), Default::default(), &()).unwrap();
     let mut tasks = Vec::new();
     for (name, method) in [
         ("tiny", "dram"),

@@ -90,7 +90,7 @@ fn boot<'a>(a: &ExploreArgs, caller: &'a dyn Caller) -> anyhow::Result<Session<'
             name => Rootfs::Named(name.into()),
         },
         modules: a.modules.modules.clone(),
-        cache: a.cache.cache.clone(),
+        images: a.cache.source(),
         keep_boot: true,
         engine: engine(a.engine),
         rtc: None,

@@ -244,7 +244,7 @@ impl<'a> Prepared<'a> {
                 None => Rootfs::least(program.executable()),
             },
             modules: a.modules.modules.clone(),
-            cache: a.cache.cache.clone(),
+            images: a.cache.source(),
             keep_boot: !a.no_boot_cache,
             engine: engine(a.engine),
             rtc: a.rtc,

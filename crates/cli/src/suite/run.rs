@@ -16,7 +16,7 @@ pub fn command(a: &RunArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let library = library(&a.library);
     let programs = chosen(a, &library)?;
     let store = Store::open(&a.store.store)?;
-    let mut lab = Lab::new(library, a.cache.cache.clone(), messages)?;
+    let mut lab = Lab::new(library, a.cache.source(), messages)?;
     let tasks = match tasks(a, &mut lab, &programs) {
         Ok(tasks) => tasks,
         // Ended while an image was built.

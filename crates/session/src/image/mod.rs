@@ -10,6 +10,29 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
+/// Where images come from, and where they are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    /// Where images and boots are cached; `None`: where the environment says.
+    pub cache: Option<PathBuf>,
+    /// A Debian mirror; `None`: that of the environment, else of the host's apt.
+    pub mirror: Option<String>,
+    /// Fetch nothing: what is not in the cache is an error.
+    pub offline: bool,
+}
+
+impl Source {
+    /// What is to be built, with the default modules.
+    pub fn options(&self) -> Result<Options> {
+        let mut options = options(self.cache.as_deref())?;
+        if self.mirror.is_some() {
+            options.mirror.clone_from(&self.mirror);
+        }
+        options.offline = self.offline;
+        Ok(options)
+    }
+}
+
 /// Where images are cached: in a directory, or where the environment says (`NAGORI_CACHE`, else
 /// ~/.cache/nagori).
 pub fn options(cache: Option<&Path>) -> Result<Options> {
