@@ -231,7 +231,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
             }
             '/' if chars.peek() == Some(&'*') => {
                 let mut before = ' ';
-                while let Some(c) = chars.next() {
+                for c in chars.by_ref() {
                     if before == '*' && c == '/' {
                         break;
                     }

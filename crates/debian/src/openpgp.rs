@@ -414,7 +414,8 @@ impl<'a> Signature<'a> {
                     }
                     (33, _) => {
                         // A fingerprint of another version is of a key that is not here.
-                        if sub.byte()? == 4 {
+                        let version = sub.byte()?;
+                        if version == 4 {
                             let f = sub.0.try_into().map_err(|_| "a fingerprint is too short")?;
                             s.issuer = Some(Issuer::Fingerprint(f));
                         }
