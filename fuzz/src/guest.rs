@@ -1,7 +1,7 @@
 //! Targets with a whole machine.
 
-use nagori_platform::config::{Library, Machine as Description};
 use nagori_machine::{Machine, Stop};
+use nagori_platform::config::{Library, Machine as Description};
 use nagori_platform::{control, map};
 
 const BASE: u64 = map::MEMORY;

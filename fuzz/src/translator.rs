@@ -1,8 +1,8 @@
 //! The translator and the interpreter in lock step on random code.
 
 use nagori_isa::OPS;
-use nagori_platform::config::{Library, Machine as Description};
 use nagori_machine::{Engine, Machine, Stop, TranslatorOptions};
+use nagori_platform::config::{Library, Machine as Description};
 use nagori_platform::map;
 
 const BASE: u64 = map::MEMORY;

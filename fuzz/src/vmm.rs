@@ -1,11 +1,11 @@
 //! The monitor of `guest/vmm` with a VM whose program is the input.
 
 use crate::file;
+use nagori_machine::{Machine, Stop};
 use nagori_platform::assembly;
 use nagori_platform::clock::Ps;
 use nagori_platform::config::{Library, Machine as Description};
 use nagori_platform::loader::{load_elf, plan_linux, LinuxFiles, RamRange};
-use nagori_machine::{Machine, Stop};
 use nagori_platform::{map, tree};
 use nagori_ram::GuestRam;
 use std::path::Path;
