@@ -76,7 +76,8 @@ impl Store {
     }
 
     fn supersede(&self, record: &Record) -> Result<()> {
-        let others = results(&self.dir)?
+        let prefix = format!("{}-", record.program);
+        let others = results(&self.dir, &prefix)?
             .into_iter()
             .filter(|(p, _)| *p != self.path(&record.program, &record.key));
         for (path, other) in others {
@@ -92,19 +93,20 @@ impl Store {
 
     /// All results of a directory, by program and conditions.
     pub fn all(dir: &Path) -> Result<Vec<Record>> {
-        let mut records: Vec<Record> = results(dir)?.into_iter().map(|(_, r)| r).collect();
+        let mut records: Vec<Record> = results(dir, "")?.into_iter().map(|(_, r)| r).collect();
         sort(&mut records);
         Ok(records)
     }
 }
 
-/// The files of results in a directory, and what they hold.
-fn results(dir: &Path) -> Result<Vec<(PathBuf, Record)>> {
+/// The files of results in a directory whose names begin with a prefix, and what they hold.
+fn results(dir: &Path, prefix: &str) -> Result<Vec<(PathBuf, Record)>> {
     let mut all = Vec::new();
     for entry in fs::read_dir(dir).map_err(at("list", dir))? {
         let path = entry.map_err(at("list", dir))?.path();
         let name = path.file_name().map(|n| n.to_string_lossy().into_owned());
-        let is_result = |n: &String| n.ends_with(".json") && !n.starts_with('.');
+        let is_result =
+            |n: &String| n.starts_with(prefix) && n.ends_with(".json") && !n.starts_with('.');
         if name.as_ref().is_some_and(is_result) {
             let bytes = fs::read(&path).map_err(at("read", &path))?;
             all.push((path.clone(), read(&path, &bytes)?));
