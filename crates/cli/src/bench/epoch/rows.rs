@@ -253,28 +253,8 @@ fn causes(rows: &[Row]) -> String {
 
 /// Spearman's rank correlation; `None` for fewer than four pairs, or where all values are equal.
 fn spearman(pairs: &[(f64, f64)]) -> Option<f64> {
-    if pairs.len() < 4 {
-        return None;
-    }
-    let ranks = |values: Vec<f64>| -> Vec<f64> {
-        // Equal values share the mean of their ranks.
-        let rank = |v: f64| {
-            let below = values.iter().filter(|o| **o < v).count() as f64;
-            let equal = values.iter().filter(|o| **o == v).count() as f64;
-            below + (equal + 1.0) / 2.0
-        };
-        values.iter().map(|v| rank(*v)).collect()
-    };
-    let (a, b) = (
-        ranks(pairs.iter().map(|p| p.0).collect()),
-        ranks(pairs.iter().map(|p| p.1).collect()),
-    );
-    let mean = (pairs.len() as f64 + 1.0) / 2.0;
-    let sum = |x: &[f64], y: &[f64]| -> f64 {
-        x.iter().zip(y).map(|(x, y)| (x - mean) * (y - mean)).sum()
-    };
-    let spread = (sum(&a, &a) * sum(&b, &b)).sqrt();
-    (spread > 0.0).then(|| sum(&a, &b) / spread)
+    let (a, b): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
+    nagori_suite::analysis::spearman(&a, &b).filter(|_| pairs.len() >= 4)
 }
 
 /// A program while writes get slower.
