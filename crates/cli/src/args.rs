@@ -15,7 +15,9 @@ use nagori_session::power::{PowerCuts, When};
 use nagori_session::rtc::Rtc;
 use nagori_session::snapshot::Saving;
 use nagori_session::{image, MachineChoice};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Exit codes of commands that run a guest.
 pub const EXIT_CODES: &str = "\
@@ -295,6 +297,21 @@ impl CacheArgs {
             cache: self.cache.clone(),
             mirror: self.mirror.clone(),
             offline: self.offline,
+        }
+    }
+
+    /// Gives the same to another `nagori` that is started.
+    pub fn pass_to(&self, command: &mut Command) {
+        for (option, value) in [
+            ("--cache", self.cache.as_ref().map(|c| c.as_os_str())),
+            ("--mirror", self.mirror.as_ref().map(OsStr::new)),
+        ] {
+            if let Some(value) = value {
+                command.arg(option).arg(value);
+            }
+        }
+        if self.offline {
+            command.arg("--offline");
         }
     }
 

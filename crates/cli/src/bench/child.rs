@@ -11,9 +11,7 @@ pub fn run(cache: &CacheArgs, options: &[&str], program: &[&str]) -> anyhow::Res
     let mut c = again::command()?;
     c.args(["--quiet", "run", "--stdin", "none", "--json", "-"])
         .args(options);
-    if let Some(dir) = &cache.cache {
-        c.arg("--cache").arg(dir);
-    }
+    cache.pass_to(&mut c);
     let out = c
         .arg("--")
         .args(program)

@@ -452,9 +452,7 @@ fn measure(
     for s in &a.machine.choice().set {
         c.args(["--set", s]);
     }
-    if let Some(dir) = &a.cache.cache {
-        c.arg("--cache").arg(dir);
-    }
+    a.cache.pass_to(&mut c);
     messages.note(&format!(
         "booting, and measuring in the guest (memory: {memory})"
     ));
