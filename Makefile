@@ -153,7 +153,7 @@ rtl-synth: ## Size and speed of the hardware on an ECP5, as a table
 
 # Packages of Debian in a guest's systemd, beyond those of `make test`.
 validate-services: setup ## dropbear and PostgreSQL, installed, started, asked
-	NAGORI_REQUIRE_TOOLS=1 cargo test -p nagori-cli --test services -- --ignored
+	NAGORI_REQUIRE_TOOLS=1 cargo test -p nagori-cli --test suite services -- --ignored
 
 # Every program of the study ends with its checksum: minutes.
 suite-check: build ## The application study's programs in the size `small`, under dram and extended
