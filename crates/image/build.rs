@@ -75,8 +75,8 @@ fn jobs(guest: &Path) -> Vec<Job> {
         &["-static"],
         &these("off2f", &["off2f", "files", "store"]),
     ));
-    // Otherwise the compiler merges malloc and memset into calloc, removes code that it considers to have no effect, and
-    // makes of a copying loop a call of the very function in which it is.
+    // Otherwise the compiler merges malloc and memset into calloc, removes code that it considers to have no effect,
+    // and makes of a copying loop a call of the very function in which it is.
     let shared = ["-fno-builtin", "-shared", "-fPIC", "-fvisibility=hidden"];
     all.push(job(
         "root/lib/libnagori-malloc.so",

@@ -59,9 +59,10 @@ fn main() {
 fn collect(dir: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
-        match path.is_dir() {
-            true => collect(&path, files),
-            false => files.push(path),
+        if path.is_dir() {
+            collect(&path, files)
+        } else {
+            files.push(path)
         }
     }
 }

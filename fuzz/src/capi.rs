@@ -59,9 +59,10 @@ pub fn c_interface(data: &[u8]) {
     for (id, c) in calls.chunks_exact(RECORD).take(64).enumerate() {
         let time = u64::from_le_bytes([c[4], c[5], c[6], c[7], 0, 0, 0, 0]);
         // Mostly near, sometimes anywhere.
-        let at = match c[1] & 0x80 != 0 && c[1] & 0x40 != 0 {
-            true => u64::from_le_bytes([c[4], c[5], c[6], c[7], c[0], c[1], c[2], c[3]]),
-            false => now.saturating_add(time % STEP),
+        let at = if c[1] & 0x80 != 0 && c[1] & 0x40 != 0 {
+            u64::from_le_bytes([c[4], c[5], c[6], c[7], c[0], c[1], c[2], c[3]])
+        } else {
+            now.saturating_add(time % STEP)
         };
         let address = u64::from_le_bytes([c[8], c[9], c[10], c[11], c[12], c[13], c[14], c[15]]);
         let status = call(m, c, id as u64, at, address);

@@ -28,9 +28,10 @@ pub fn port_list(data: &[u8]) {
     }
     let mut table = Table::constant(&entries).expect("entries that fit together");
     for p in &list.ports {
-        let access = match p.rights.read {
-            true => Access::Read,
-            false => Access::Write,
+        let access = if p.rights.read {
+            Access::Read
+        } else {
+            Access::Write
         };
         for at in [0, p.size - 1] {
             let answer = table.look_up(p.vm, p.from + at, access);

@@ -69,7 +69,8 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
             embedded("vc707"),
             embedded("small"),
             text("!harts=8\n!memory.nvmm_boundary=\"512 MiB\"\nmethod = \"fine\"\n"),
-            text("[memory]\nsize = \"8 GiB\"\nexpose = \"pmem-region\"\n[memory.controller]\npreset = \"vc707\"\nmachines = 4\n"),
+            text("[memory]\nsize = \"8 GiB\"\nexpose = \"pmem-region\"\n[memory.controller]\npreset = \
+                \"vc707\"\nmachines = 4\n"),
             text("[l1d]\nsize = \"32 KiB\"\nways = 8\n[dtlb]\nsectors = 4\n!advertise_zicbom=true\n"),
         ],
         "guest_words" => vec![
@@ -186,8 +187,11 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
             let small = "front = { name = \"ddr3\", set = [\"organisation.rows=256\"] }";
             let of = |p: &(&str, &str)| text(&p.1.replace(front, small));
             let mut all: Vec<Vec<u8>> = presets.map(of).collect();
-            all.push(text("preset = \"ddr3-1600k\"\n[timings]\ntRCD = \"15 ns\"\n[controller]\npage = \"closed\"\n!controller.channels=2\n"));
-            all.push(text("kind = \"flat\"\ndescription = \"two\"\n[[part]]\nname = \"a\"\nbase = 0\nmemory = \"ddr3\"\n[[part]]\nname = \"b\"\nbase = \"4 GiB\"\nmemory = { name = \"pcm\", set = [\"controller.read_queue=8\"] }\n!b.timings.tRCD=200 ns\n"));
+            all.push(text("preset = \"ddr3-1600k\"\n[timings]\ntRCD = \"15 ns\"\n[controller]\npage = \
+                \"closed\"\n!controller.channels=2\n"));
+            all.push(text("kind = \"flat\"\ndescription = \"two\"\n[[part]]\nname = \"a\"\nbase = 0\nmemory = \
+                \"ddr3\"\n[[part]]\nname = \"b\"\nbase = \"4 GiB\"\nmemory = { name = \"pcm\", set = \
+                    [\"controller.read_queue=8\"] }\n!b.timings.tRCD=200 ns\n"));
             all
         }
         "memory_set" => [

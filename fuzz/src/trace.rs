@@ -153,9 +153,10 @@ pub fn trace_compressed(data: &[u8]) {
         return;
     };
     let gzip = head[0] & 1 == 0;
-    let packed = match gzip {
-        true => pack_gzip(rest),
-        false => zstd::encode_all(rest, 1).expect("memory does not end"),
+    let packed = if gzip {
+        pack_gzip(rest)
+    } else {
+        zstd::encode_all(rest, 1).expect("memory does not end")
     };
     let cut = usize::from(head[1]) * packed.len() / 255;
     let options = || Options {

@@ -171,13 +171,19 @@ fn machine(head: &[u8], words: &[u8], engine: Engine) -> Machine {
     m.start_at(BASE, 0, 0);
     for i in 0..m.config().harts as usize {
         let h = m.hart_mut(i).expect("a hart");
-        let handler = |rng: &mut Rng| match rng.one_in(8) {
-            true => address(rng),
-            false => BASE + SKIP,
+        let handler = |rng: &mut Rng| {
+            if rng.one_in(8) {
+                address(rng)
+            } else {
+                BASE + SKIP
+            }
         };
-        let open = |rng: &mut Rng| match rng.one_in(4) {
-            true => address(rng) >> 2,
-            false => u64::MAX,
+        let open = |rng: &mut Rng| {
+            if rng.one_in(4) {
+                address(rng) >> 2
+            } else {
+                u64::MAX
+            }
         };
         let values = [
             handler(&mut rng),

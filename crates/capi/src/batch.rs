@@ -31,7 +31,8 @@ pub struct NagoriRequest {
 /// If a request is refused, those before it stay accepted, and it is number `*count` (from 0).
 ///
 /// # Safety
-/// `requests` has `size` requests, and `accepted_at`, if not null, room for `size` times. See also the top of this header.
+/// `requests` has `size` requests, and `accepted_at`, if not null, room for `size` times. See also the top of this
+/// header.
 #[no_mangle]
 pub unsafe extern "C" fn nagori_memory_submit_all(
     memory: *mut NagoriMemory,

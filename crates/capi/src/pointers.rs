@@ -93,9 +93,10 @@ pub(crate) unsafe fn slice_in<'a, T>(
 
 /// An error if a place for a value is none.
 pub(crate) fn place<T>(p: *mut T, what: &str) -> Result<(), Failure> {
-    match p.is_null() || !p.is_aligned() {
-        true => Err(null(what)),
-        false => Ok(()),
+    if p.is_null() || !p.is_aligned() {
+        Err(null(what))
+    } else {
+        Ok(())
     }
 }
 

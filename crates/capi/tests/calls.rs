@@ -430,9 +430,10 @@ fn requests_at_the_ends_of_memory_and_of_addresses() {
                         && addr < capacity;
                     let at = id * 1_000_000;
                     let s = nagori_memory_submit(m, at, id, addr, NAGORI_READ, bytes, &mut until);
-                    let right = match inside {
-                        true => s == NAGORI_OK,
-                        false => s == NAGORI_ERROR_REQUEST,
+                    let right = if inside {
+                        s == NAGORI_OK
+                    } else {
+                        s == NAGORI_ERROR_REQUEST
                     };
                     assert!(right, "{name} {addr:#x} {bytes}: {s} {}", message(m));
                     id += 1;

@@ -37,9 +37,10 @@ const CXX11: [&str; 6] = [
 /// Compiles one file with the flags of pkg-config; `shared` links with the shared library.
 fn compile(prefix: &Path, source: &str, shared: bool) -> PathBuf {
     let out = prefix.join(source.replace(['/', '.'], "_") + if shared { "" } else { "_static" });
-    let (compiler, flags) = match source.ends_with(".c") {
-        true => ("cc", C99),
-        false => ("c++", CXX11),
+    let (compiler, flags) = if source.ends_with(".c") {
+        ("cc", C99)
+    } else {
+        ("c++", CXX11)
     };
     let mut c = Command::new(compiler);
     c.args(flags).arg(root().join("examples").join(source));

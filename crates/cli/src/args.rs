@@ -366,8 +366,8 @@ pub struct DeviceArgs {
     ///
     /// user[,hostfwd=PROTOCOL:HOST:PORT-GUEST:PORT][,restrict]: a private network behind address translation;
     /// no root needed. tap=NAME: an interface of the host. listen=PATH and connect=PATH: a wire to another
-    /// machine. peer[,machine=NAME][,delay=MICROSECONDS][,console=FILE][,run=COMMAND]: a second machine in this process, in machine
-    /// time, so that runs are reproducible. Each may be followed by ,mac=ADDRESS (before ,run=).
+    /// machine. peer[,machine=NAME][,delay=MICROSECONDS][,console=FILE][,run=COMMAND]: a second machine in this
+    /// process, in machine time, so that runs are reproducible. Each may be followed by ,mac=ADDRESS (before ,run=).
     #[arg(long, value_name = "LINK")]
     pub net: Vec<NetSpec>,
 }
@@ -419,7 +419,8 @@ impl TakeArgs {
 /// Looks whether snapshots can be written to `path`.
 fn can_be_saved(path: &Path) -> anyhow::Result<()> {
     if file::is_stdout(path) {
-        bail!("--snapshot -: a snapshot is replaced as a whole, so it cannot go to standard output; `./-` is a file of that name");
+        bail!("--snapshot -: a snapshot is replaced as a whole, so it cannot go to standard output; `./-` is a file of \
+            that name");
     }
     if path.metadata().is_ok_and(|m| !m.is_file() && !m.is_dir()) {
         bail!(

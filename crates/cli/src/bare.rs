@@ -182,7 +182,8 @@ fn explain(e: LoadError, file: &FileData) -> anyhow::Error {
             ram_end,
             ..
         } if start < ram_start => anyhow!(
-            "{path} is linked to {start:#x}..{end:#x}, and the machine's memory is {ram_start:#x}..{ram_end:#x}: link a bare-metal program to addresses there; {LINUX}"
+            "{path} is linked to {start:#x}..{end:#x}, and the machine's memory is {ram_start:#x}..{ram_end:#x}: link \
+                a bare-metal program to addresses there; {LINUX}"
         ),
         e if program::is_dynamic(&file.bytes) => anyhow::Error::from(e).context(format!(
             "{} is not for a bare machine: {LINUX}",

@@ -209,9 +209,10 @@ pub fn prepare(a: &BootArgs, caller: &dyn Caller) -> anyhow::Result<guest::Softw
         run,
     };
     let complete = a.kernel.is_some() && a.initrd.is_some() && a.firmware.is_some();
-    let cached = match complete {
-        true => None,
-        false => Some(image::build(&a.cache.options_with(&a.modules)?, caller)?),
+    let cached = if complete {
+        None
+    } else {
+        Some(image::build(&a.cache.options_with(&a.modules)?, caller)?)
     };
     let description = rtc::of_image(description, cached.as_ref(), root.as_deref())?;
     let plan = software::plan(&description, &software, cached.as_ref())?;

@@ -187,9 +187,10 @@ fn chosen(
 }
 
 fn remove(path: &Path) -> anyhow::Result<()> {
-    let gone = match path.is_dir() {
-        true => fs::remove_dir_all(path),
-        false => fs::remove_file(path),
+    let gone = if path.is_dir() {
+        fs::remove_dir_all(path)
+    } else {
+        fs::remove_file(path)
     };
     match gone {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => {

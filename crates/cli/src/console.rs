@@ -153,15 +153,14 @@ impl Console {
     /// Opens the console on stdin and stdout.
     pub fn open(options: Options, messages: &Messages) -> anyhow::Result<Self> {
         let interactive = options.interactive && isatty(stdin()) && isatty(stdout());
-        let raw = match interactive {
-            true => {
-                messages.note(&keys(options.interrupt));
-                let raw = RawMode::enter()?;
-                let saved = raw.saved.clone();
-                messages.signals().at_end(move || restore(&saved));
-                Some(raw)
-            }
-            false => None,
+        let raw = if interactive {
+            messages.note(&keys(options.interrupt));
+            let raw = RawMode::enter()?;
+            let saved = raw.saved.clone();
+            messages.signals().at_end(move || restore(&saved));
+            Some(raw)
+        } else {
+            None
         };
         let file = fstat(stdin()).map(|s| FileType::from_raw_mode(s.st_mode));
         let input = match file {

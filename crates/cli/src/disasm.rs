@@ -76,9 +76,10 @@ pub fn command(a: &DisasmArgs) -> anyhow::Result<Exit> {
         start: memory.base,
         end: memory.end(),
     };
-    let program = match a.program == Path::new("-") {
-        true => words(range)?,
-        false => file(&a.program, range)?,
+    let program = if a.program == Path::new("-") {
+        words(range)?
+    } else {
+        file(&a.program, range)?
     };
     let start = match &a.at {
         Some(text) => place(text, &program.symbols)?,
@@ -159,7 +160,8 @@ fn parse_words(text: &str) -> anyhow::Result<Vec<u8>> {
             (4, 2) => bytes.extend((value as u16).to_le_bytes()),
             (8, 4) => bytes.extend(value.to_le_bytes()),
             (4, _) => bail!("stdin: {word:?} is half of an instruction of 8 digits"),
-            (8, _) => bail!("stdin: {word:?} is a compressed instruction and more: give the halves on their own, the lower one first"),
+            (8, _) => bail!("stdin: {word:?} is a compressed instruction and more: give the halves on their own, the \
+                lower one first"),
             _ => bail!(wrong()),
         }
     }
@@ -299,9 +301,10 @@ impl Guest {
         };
         Line {
             pc,
-            word: match long {
-                true => format!("{word:08x}"),
-                false => format!("{word:04x}"),
+            word: if long {
+                format!("{word:08x}")
+            } else {
+                format!("{word:04x}")
             },
             text,
             cycle: p.cost as u32,
@@ -413,9 +416,10 @@ impl Shown {
             Some(s) => format!(" <{s}>"),
             None => String::new(),
         };
-        let cost = match self.timed {
-            true => format!("timed, {} cycles", b.cost),
-            false => "functional".into(),
+        let cost = if self.timed {
+            format!("timed, {} cycles", b.cost)
+        } else {
+            "functional".into()
         };
         let mut out = format!(
             "block {:#x}{symbol}: {cost}, {} instructions, {} bytes",
@@ -448,9 +452,10 @@ impl Shown {
     }
 
     fn left(&self, l: &Line) -> String {
-        let cycle = match self.timed {
-            true => format!("{:5}  ", l.cycle),
-            false => "  ".into(),
+        let cycle = if self.timed {
+            format!("{:5}  ", l.cycle)
+        } else {
+            "  ".into()
         };
         format!("{cycle}{:8x}  {:8}  {}", l.pc, l.word, l.text)
     }

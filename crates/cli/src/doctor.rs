@@ -69,9 +69,10 @@ pub fn command(a: &DoctorArgs) -> anyhow::Result<Exit> {
         }
         output::print(&text)?;
     }
-    match findings.iter().any(|f| f.state == State::Fails) {
-        true => Ok(Exit(FAILURE)),
-        false => Ok(SUCCESS),
+    if findings.iter().any(|f| f.state == State::Fails) {
+        Ok(Exit(FAILURE))
+    } else {
+        Ok(SUCCESS)
     }
 }
 
@@ -155,12 +156,13 @@ fn processor() -> Finding {
         } else {
             State::Less
         },
-        says: match translates {
-            true => "x86-64: guests run as translated code".into(),
-            false => format!(
+        says: if translates {
+            "x86-64: guests run as translated code".into()
+        } else {
+            format!(
                 "{}: guests are interpreted, which is several times slower",
                 std::env::consts::ARCH
-            ),
+            )
         },
         mend: if translates {
             ""
@@ -182,11 +184,10 @@ fn counters() -> Finding {
             Some(l) => format!("kernel.perf_event_paranoid is {l}"),
             None => "this kernel has no performance events".into(),
         },
-        mend: match works {
-            true => "",
-            false => {
-                "needed for `nagori native` only: as root, sysctl kernel.perf_event_paranoid=2"
-            }
+        mend: if works {
+            ""
+        } else {
+            "needed for `nagori native` only: as root, sysctl kernel.perf_event_paranoid=2"
         },
     }
 }

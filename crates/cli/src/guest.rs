@@ -126,7 +126,8 @@ pub fn run(
     machine.set_engine(job.engine)?;
     if args.parallel {
         machine.set_parallel(Some(args.skew.unwrap_or(DEFAULT_SKEW)))?;
-        messages.note("--parallel: without the timing model harts run at the same time; that is not deterministic, and results differ from run to run");
+        messages.note("--parallel: without the timing model harts run at the same time; that is not deterministic, and \
+            results differ from run to run");
     }
     if args.perf_map {
         perfmap::prepare(&mut machine, args)?;
@@ -227,9 +228,12 @@ fn report(
     problems: &[Problem],
     host: &Host,
 ) -> anyhow::Result<()> {
-    let by_name = |p: &Path| match p.extension().is_some_and(|e| e == "json") {
-        true => StatsFormat::Json,
-        false => StatsFormat::Table,
+    let by_name = |p: &Path| {
+        if p.extension().is_some_and(|e| e == "json") {
+            StatsFormat::Json
+        } else {
+            StatsFormat::Table
+        }
     };
     let format = args.stats.or(args.stats_file.as_deref().map(by_name));
     let Some(format) = format else {

@@ -113,7 +113,8 @@ fn module(a: &MergeArgs) -> anyhow::Result<Option<String>> {
     let good =
         |(i, c): (usize, char)| c == '_' || c.is_ascii_alphabetic() || i > 0 && c.is_ascii_digit();
     if name.is_empty() || name == "io_map" || !name.char_indices().all(good) {
-        bail!("--verilog {}: the file's name is that of the module: expected letters, digits and _, other than io_map", path.display());
+        bail!("--verilog {}: the file's name is that of the module: expected letters, digits and _, other than \
+            io_map", path.display());
     }
     Ok(Some(name.into()))
 }

@@ -46,8 +46,8 @@ use std::ffi::OsString;
 /// Exit code of what could not begin.
 const FAILURE: u8 = 1;
 
-/// Does what these arguments say, the first of which is the program's name; returns the exit code. If they are wrong, or
-/// ask for help, the process ends here.
+/// Does what these arguments say, the first of which is the program's name; returns the exit code. If they are wrong,
+/// or ask for help, the process ends here.
 pub fn command(args: impl IntoIterator<Item = OsString>) -> u8 {
     let args: Vec<OsString> = args.into_iter().collect();
     let cli = Cli::try_parse_from(&args).unwrap_or_else(|e| {
@@ -55,9 +55,10 @@ pub fn command(args: impl IntoIterator<Item = OsString>) -> u8 {
         let arguments: Vec<_> = args.iter().skip(1).map(lossy).collect();
         hints::hinted(e, &Cli::command(), &arguments).exit()
     });
-    let signals = match cli.command.is_long() {
-        true => Signals::catch(),
-        false => Signals::uncaught(),
+    let signals = if cli.command.is_long() {
+        Signals::catch()
+    } else {
+        Signals::uncaught()
     };
     let signals = match signals {
         Ok(signals) => signals,

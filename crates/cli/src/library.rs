@@ -1,4 +1,5 @@
-//! Commands for programs instead of people: their options in, their results out. Nothing is printed, no signal is caught.
+//! Commands for programs instead of people: their options in, their results out. Nothing is printed, no signal is
+//! caught.
 //!
 //! The Python package calls this, so options, errors and results are those of the command.
 
@@ -237,7 +238,8 @@ pub fn may_fork(machine: &mut Machine) -> Result<(), String> {
         changed == Some(true)
     });
     if changed {
-        return Err("the machine has written to a disk, and a fork would not see that: fork before, or without a root file system on a disk".into());
+        return Err("the machine has written to a disk, and a fork would not see that: fork before, or without a root \
+            file system on a disk".into());
     }
     Ok(())
 }

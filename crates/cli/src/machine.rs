@@ -88,9 +88,10 @@ fn list(as_json: bool) -> anyhow::Result<()> {
     }
     let width = rows.iter().map(|r| r.0.len()).max().unwrap_or(0);
     let lines = rows.iter().map(|(name, description, _)| {
-        let mark = match name == config::DEFAULT_MACHINE {
-            true => " (default)",
-            false => "",
+        let mark = if name == config::DEFAULT_MACHINE {
+            " (default)"
+        } else {
+            ""
         };
         format!("{name:width$}  {description}{mark}\n")
     });

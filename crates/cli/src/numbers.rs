@@ -55,11 +55,12 @@ where
 pub fn seconds(text: &str) -> Result<f64, String> {
     const SECOND: u64 = 1_000_000_000_000;
     let ps = TIME.read(text, Some(SECOND))?;
-    match (1..=1_000_000 * SECOND).contains(&ps) {
-        true => Ok(ps as f64 / SECOND as f64),
-        false => Err(format!(
+    if (1..=1_000_000 * SECOND).contains(&ps) {
+        Ok(ps as f64 / SECOND as f64)
+    } else {
+        Err(format!(
             "{text} is not possible: expected seconds, more than 0 and at most 1000000"
-        )),
+        ))
     }
 }
 

@@ -146,9 +146,10 @@ pub fn command(command: &NvmmCommand, messages: &Messages) -> anyhow::Result<Exi
             let right = Image::open(right, Access::Read)?;
             let found = left.compare(&right)?;
             let base = left.header().geometry.base;
-            match json {
-                true => output::print_json(&differences_json(&found, base))?,
-                false => output::print(&differences(&found, base, *all))?,
+            if json {
+                output::print_json(&differences_json(&found, base))?
+            } else {
+                output::print(&differences(&found, base, *all))?
             }
             if !found.is_empty() {
                 return Ok(DIFFERENT);
@@ -230,13 +231,15 @@ fn verify(images: &[PathBuf], messages: &Messages) -> anyhow::Result<Exit> {
             let found = Image::open(path, Access::Read)?.verify()?;
             if let Some(first) = found.wrong.first() {
                 bail!(
-                    "damaged: the checksums of {} parts of 1 MiB are wrong, the first at {first:#x} from the start of NVMM",
+                    "damaged: the checksums of {} parts of 1 MiB are wrong, the first at {first:#x} from the start of \
+                        NVMM",
                     found.wrong.len()
                 );
             }
-            Ok(match found.summed {
-                true => "sound".into(),
-                false => "sound as far as can be told: no machine has closed it, so its content has no checksums".into(),
+            Ok(if found.summed {
+                "sound".into()
+            } else {
+                "sound as far as can be told: no machine has closed it, so its content has no checksums".into()
             })
         };
         match look() {

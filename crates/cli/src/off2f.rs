@@ -104,9 +104,10 @@ pub fn command(command: &Off2fCommand, messages: &Messages) -> anyhow::Result<Ex
         }
         What::Show { file, json } => {
             let value = describe(&read(file)?).with_context(|| file.display().to_string())?;
-            match json {
-                true => output::print_json(&value)?,
-                false => output::print(&table(&value))?,
+            if json {
+                output::print_json(&value)?
+            } else {
+                output::print(&table(&value))?
             }
         }
     }

@@ -50,8 +50,9 @@ pub struct Profiling {
 }
 
 impl Profiling {
-    /// Has a machine's waiting attributed from now on, if requested; `program` is the file that is run, with the symbols that
-    /// its loader has found. Files are created now, so that a long run does not end with a name that cannot be written.
+    /// Has a machine's waiting attributed from now on, if requested; `program` is the file that is run, with the
+    /// symbols that its loader has found. Files are created now, so that a long run does not end with a name that
+    /// cannot be written.
     pub fn start(
         machine: &mut Machine,
         a: &InspectArgs,
@@ -139,8 +140,8 @@ fn place(given: &str) -> anyhow::Result<(&str, u64)> {
     }
 }
 
-/// Adds the source lines of a file, as `--symbols` names it, or of the file with its debug information, which is found by
-/// build id in a directory in which Debian's -dbgsym packages have it. Lists of symbols have none.
+/// Adds the source lines of a file, as `--symbols` names it, or of the file with its debug information, which is found
+/// by build id in a directory in which Debian's -dbgsym packages have it. Lists of symbols have none.
 pub fn add_lines(lines: &mut Lines, given: &str, debug: &Path) -> anyhow::Result<()> {
     let (file, bias) = place(given)?;
     let bytes = std::fs::read(file).with_context(|| format!("cannot read symbols from {file}"))?;

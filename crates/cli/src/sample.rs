@@ -39,9 +39,10 @@ impl Sample {
         let n = sorted.len();
         let count = n as f64;
         // Equal values have exactly that mean, which a sum need not give.
-        let mean = match min == max {
-            true => min,
-            false => sorted.iter().sum::<f64>() / count,
+        let mean = if min == max {
+            min
+        } else {
+            sorted.iter().sum::<f64>() / count
         };
         let deviation = (n > 1).then(|| {
             let squares: f64 = sorted.iter().map(|v| (v - mean).powi(2)).sum();

@@ -153,7 +153,8 @@ pub fn epochs(r: &Report) -> Option<String> {
     let e = r.epochs.as_ref()?;
     let ns = |ps: u64| format!("{:.1} ns", ps as f64 / 1000.0);
     let mut out = format!(
-        "epochs: a miss is waited for {} on DRAM ({} times a hit in the last-level cache), {} on {}, {} with a write-back\n",
+        "epochs: a miss is waited for {} on DRAM ({} times a hit in the last-level cache), {} on {}, {} with a \
+            write-back\n",
         ns(e.dram_ps), e.weight, ns(e.read_ps), e.of, ns(e.write_ps)
     );
     let head = e.harts.iter().enumerate();

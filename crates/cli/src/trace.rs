@@ -45,9 +45,10 @@ const INTERRUPTS: [(u64, &str); 6] = [
 /// `interrupt supervisor-timer`, `exception load-page-fault`.
 fn cause_name(code: u64) -> String {
     let number = code & !cause::INTERRUPT;
-    let (kind, names) = match code & cause::INTERRUPT != 0 {
-        true => ("interrupt", &INTERRUPTS[..]),
-        false => ("exception", &EXCEPTIONS[..]),
+    let (kind, names) = if code & cause::INTERRUPT != 0 {
+        ("interrupt", &INTERRUPTS[..])
+    } else {
+        ("exception", &EXCEPTIONS[..])
     };
     match names.iter().find(|n| n.0 == number) {
         Some((_, name)) => format!("{kind} {name}"),
@@ -189,9 +190,10 @@ impl Tracer {
                     continue;
                 }
             };
-            let value = match valued {
-                true => format!("={:#x}", a.value),
-                false => String::new(),
+            let value = if valued {
+                format!("={:#x}", a.value)
+            } else {
+                String::new()
             };
             let (size, vaddr, paddr) = (a.size, a.vaddr, a.paddr);
             let rest = format_args!("{name} {size} {vaddr:#018x} mem[{paddr:#x}]{value}");
@@ -226,9 +228,10 @@ fn values(c: &Commit) -> String {
         _ => None,
     });
     let all: Vec<String> = registers.chain(memory).collect();
-    match all.is_empty() {
-        true => String::new(),
-        false => format!("; {}", all.join(" ")),
+    if all.is_empty() {
+        String::new()
+    } else {
+        format!("; {}", all.join(" "))
     }
 }
 

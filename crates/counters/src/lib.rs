@@ -1,7 +1,7 @@
 //! Sets of counters that are declared once: the fields of a structure, with all that follows from them.
 
-/// Declares a structure whose fields are counters, and what follows from the list: their names, their values in order, the
-/// sum, difference or comparison of two sets, and a limit for all.
+/// Declares a structure whose fields are counters, and what follows from the list: their names, their values in order,
+/// the sum, difference or comparison of two sets, and a limit for all.
 ///
 /// Attributes stay where they are, so a set is serialised as its attributes say.
 ///

@@ -43,8 +43,8 @@ pub struct Undecided {
     pub newest: usize,
     /// There were more than [`crate::Model::max_candidates`] or than a history keeps.
     pub capped: bool,
-    /// It may be what makes an operation valid: all its stores came after the last fence before the last store of all, and
-    /// are at most eight bytes.
+    /// It may be what makes an operation valid: all its stores came after the last fence before the last store of all,
+    /// and are at most eight bytes.
     pub commit: bool,
 }
 

@@ -96,7 +96,8 @@ impl History {
         self.steps
     }
 
-    /// How many writes to NVMM there were, by harts and devices. A point at which it is as at the last one needs no cut.
+    /// How many writes to NVMM there were, by harts and devices. A point at which it is as at the last one needs no
+    /// cut.
     pub fn stores(&self) -> u64 {
         self.stores
     }
@@ -161,7 +162,8 @@ impl History {
         }
     }
 
-    /// Flushes make something durable: not without a domain, needless with durable caches, and as-built the machine tells.
+    /// Flushes make something durable: not without a domain, needless with durable caches, and as-built the machine
+    /// tells.
     fn flushes_count(&self) -> bool {
         self.model.mode == Mode::CouldHave
             && matches!(self.model.domain, Domain::Adr | Domain::Gpf { .. })
@@ -218,7 +220,8 @@ impl History {
         }
     }
 
-    /// Whether the order in which stores were committed says in which one they take effect: those of a hart, those of all.
+    /// Whether the order in which stores were committed says in which one they take effect: those of a hart, those of
+    /// all.
     fn committed(&self) -> (bool, bool) {
         let commit = self.model.order == Order::Commit;
         (

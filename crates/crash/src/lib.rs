@@ -1,10 +1,10 @@
 //! Which contents of NVMM a power cut may leave, and the search for those from which software does not recover.
 //!
-//! A [`History`] takes what harts did to NVMM ([`Step`]), in the order of commit. [`History::cut`] says what a power cut
-//! would leave now: durable lines, and lines of which several contents are possible. [`explore`] tries the contents of many
-//! cuts on a [`Subject`], a recovery, and decides only those lines that recovery reads. Its [`Report`] has the
-//! [`Finding`]s and what was covered. [`Online`] finds mistakes in the stream of steps itself. This crate knows no machine.
-//! The model is described in docs/crash-model.md.
+//! A [`History`] takes what harts did to NVMM ([`Step`]), in the order of commit. [`History::cut`] says what a power
+//! cut would leave now: durable lines, and lines of which several contents are possible. [`explore`] tries the contents
+//! of many cuts on a [`Subject`], a recovery, and decides only those lines that recovery reads. Its [`Report`] has the
+//! [`Finding`]s and what was covered. [`Online`] finds mistakes in the stream of steps itself. This crate knows no
+//! machine. The model is described in docs/crash-model.md.
 
 mod cut;
 mod explore;

@@ -143,9 +143,9 @@ impl Online {
         }
     }
 
-    /// A combined store needs no flush, but a fence. In the order in which stores were committed, what the hart has stored
-    /// to the line before goes to memory before it (a page fault between a hint and its store leaves such a store in a
-    /// cache).
+    /// A combined store needs no flush, but a fence. In the order in which stores were committed, what the hart has
+    /// stored to the line before goes to memory before it (a page fault between a hint and its store leaves such a
+    /// store in a cache).
     fn combined(&mut self, at: At, line: u64) {
         let mut stores = BTreeSet::from([(at.site, at.hart)]);
         if self.model.order == Order::Commit {

@@ -24,8 +24,8 @@ pub trait Resolve {
     fn resolve(&self, process: u64, pc: u64) -> Frame;
 }
 
-/// The names of a place and of its callers, innermost first. What is known of a caller is the address behind its call; its
-/// line is that of the call.
+/// The names of a place and of its callers, innermost first. What is known of a caller is the address behind its call;
+/// its line is that of the call.
 pub(crate) fn frames_of(resolve: &dyn Resolve, site: &Site) -> Vec<Frame> {
     let mut frames = vec![resolve.resolve(site.process, site.pc)];
     frames.extend(site.stack.iter().map(|&back| {
@@ -197,7 +197,8 @@ pub struct Finding {
     pub prefix: bool,
     /// In words.
     pub message: String,
-    /// The stores that matter: first the guilty one, the earliest whose loss matters (or whose presence, if no loss does).
+    /// The stores that matter: first the guilty one, the earliest whose loss matters (or whose presence, if no loss
+    /// does).
     pub stores: Vec<FindingStore>,
     /// Whether each of them matters; otherwise the search ended before that was known.
     pub minimal: bool,
@@ -221,7 +222,8 @@ pub struct Finding {
     pub content: Vec<LineContent>,
     /// Output.
     pub text: String,
-    /// The first cut, if the one above is a second one, during recovery: steps and places are those of the recovery then.
+    /// The first cut, if the one above is a second one, during recovery: steps and places are those of the recovery
+    /// then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recut: Option<Recut>,
 }
@@ -263,8 +265,8 @@ pub struct UndecidedRead {
 pub enum Left {
     /// The budget was used up.
     Budget,
-    /// More lines or contents than are searched exhaustively: up to two lines lost (or kept), with some of their contents, and
-    /// random contents were tried.
+    /// More lines or contents than are searched exhaustively: up to two lines lost (or kept), with some of their
+    /// contents, and random contents were tried.
     Lines,
     /// Contents that lose more than one that fails, or the rest of a cut of which eight contents fail.
     Failing,
@@ -316,8 +318,8 @@ pub struct Coverage {
     pub tried: BTreeMap<String, u64>,
     /// Lines of which not all contents were looked at.
     pub capped_lines: Vec<u64>,
-    /// Recoveries that read something else than an earlier one with the same contents: more than 0 means that the subject
-    /// is not deterministic, and nothing is complete.
+    /// Recoveries that read something else than an earlier one with the same contents: more than 0 means that the
+    /// subject is not deterministic, and nothing is complete.
     pub unstable: u64,
     /// The budget (or the caller) ended the search.
     pub stopped: bool,

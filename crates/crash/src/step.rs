@@ -78,8 +78,8 @@ pub struct At {
     pub time: u64,
 }
 
-/// The ordering bits of a store, and its way. An AMO is taken as performed when it is committed, since its hart has the result then; so
-/// `.aq` changes nothing.
+/// The ordering bits of a store, and its way. An AMO is taken as performed when it is committed, since its hart has the
+/// result then; so `.aq` changes nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct StoreOrder {
     /// `.aq` of an AMO or a successful `sc`.
@@ -88,8 +88,8 @@ pub struct StoreOrder {
     pub release: bool,
     /// It is the store of an AMO or of a successful `sc`, so that the hart has also read the line.
     pub atomic: bool,
-    /// It is combined with others outside of the caches, and goes to memory by itself: durable with `adr` once a fence of
-    /// the hart has waited for it, without a flush.
+    /// It is combined with others outside of the caches, and goes to memory by itself: durable with `adr` once a fence
+    /// of the hart has waited for it, without a flush.
     pub combined: bool,
 }
 

@@ -45,8 +45,8 @@ pub enum Outcome {
 /// What a recovery did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recovery {
-    /// The watched lines that it read before it had overwritten all of what it read, by the time of the first read. A line
-    /// too many costs time; a line too few hides states.
+    /// The watched lines that it read before it had overwritten all of what it read, by the time of the first read. A
+    /// line too many costs time; a line too few hides states.
     pub reads: Vec<u64>,
     /// How it ended.
     pub outcome: Outcome,
@@ -77,8 +77,8 @@ pub trait Subject: Sync {
     /// The recovery could not be carried out (host out of memory, ...): the exploration ends.
     fn recover(&self, state: &State) -> Result<Recovery, String>;
 
-    /// Recovers from `state` once more, and records what it does to NVMM. `None` if this subject cannot. Called from several
-    /// threads at once.
+    /// Recovers from `state` once more, and records what it does to NVMM. `None` if this subject cannot. Called from
+    /// several threads at once.
     ///
     /// # Errors
     /// As for [`recover`](Self::recover).

@@ -235,14 +235,15 @@ impl Archive {
         let (folder, _) = path.rsplit_once('/').unwrap_or(("", &path));
         let by_hash = format!("dists/{name}/{folder}/by-hash/SHA256/{}", listed.sha256);
         let plain = format!("dists/{name}/{path}");
-        match release.by_hash {
-            false => source.file(&plain, &listed, &fresh, &mut told)?,
-            true => match source.file(&by_hash, &listed, &fresh, &mut told) {
+        if release.by_hash {
+            match source.file(&by_hash, &listed, &fresh, &mut told) {
                 Err(Error::Status { .. } | Error::Io { .. }) => {
                     source.file(&plain, &listed, &fresh, &mut told)?;
                 }
                 other => other?,
-            },
+            }
+        } else {
+            source.file(&plain, &listed, &fresh, &mut told)?
         }
         // An index that cannot be read does not replace one that can.
         unpack(&fresh)?;
@@ -291,11 +292,12 @@ impl Archive {
         if release.date > now + 86_400 {
             return Err(fail("is of the future: is this host's clock right?"));
         }
-        match release.valid_until.is_some_and(|t| t < now) {
-            true => Err(fail(
+        if release.valid_until.is_some_and(|t| t < now) {
+            Err(fail(
                 "is no longer valid: the mirror is out of date; name another one with --mirror URL",
-            )),
-            false => Ok(()),
+            ))
+        } else {
+            Ok(())
         }
     }
 
@@ -364,12 +366,13 @@ impl Archive {
             // Those to blame cannot be installed alone, either.
             let alone = |n: &&String| resolve::solve(index, std::slice::from_ref(*n)).is_err();
             let blamed: Vec<&str> = wanted.iter().filter(alone).map(String::as_str).collect();
-            match blamed.is_empty() {
-                true => self.odd(
+            if blamed.is_empty() {
+                self.odd(
                     &wanted.join(" "),
                     &format!("cannot be installed together: {why}"),
-                ),
-                false => self.odd(&blamed.join(" "), &format!("cannot be installed: {why}")),
+                )
+            } else {
+                self.odd(&blamed.join(" "), &format!("cannot be installed: {why}"))
             }
         })?;
         chosen.sort_by_key(|&id| index.name(id));
@@ -462,12 +465,13 @@ pub fn check_name(what: &'static str, value: &str) -> Result<(), Error> {
         && value
             .bytes()
             .all(|b| b.is_ascii_alphanumeric() || b".+-_".contains(&b));
-    match ok {
-        true => Ok(()),
-        false => Err(Error::BadName {
+    if ok {
+        Ok(())
+    } else {
+        Err(Error::BadName {
             what,
             value: value.to_string(),
-        }),
+        })
     }
 }
 

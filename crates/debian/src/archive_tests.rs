@@ -18,7 +18,8 @@ fn packages() -> String {
     let l = listed(DEB);
     let one = |name: &str, more: &str| {
         format!(
-            "Package: {name}\nVersion: 1:2-3\nArchitecture: riscv64\nFilename: pool/{name}_2-3.deb\nSize: {}\nSHA256: {}\n{more}\n",
+            "Package: {name}\nVersion: 1:2-3\nArchitecture: riscv64\nFilename: pool/{name}_2-3.deb\nSize: {}\nSHA256: \
+                {}\n{more}\n",
             l.size, l.sha256
         )
     };

@@ -20,7 +20,8 @@ pub(crate) struct Signed {
     pub signatures: Vec<u8>,
 }
 
-/// Takes a signed text apart. Nothing may stand before or behind it, or a reader could take unsigned lines for signed ones.
+/// Takes a signed text apart. Nothing may stand before or behind it, or a reader could take unsigned lines for signed
+/// ones.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Signed, String> {
     let whole = std::str::from_utf8(bytes).map_err(|_| "it is not UTF-8")?;
     if whole.contains('\0') {
@@ -90,9 +91,10 @@ pub(crate) fn keys(bytes: &[u8]) -> Result<Vec<u8>, String> {
             packets.extend(armored(&mut lines, KEYS_END)?);
         }
     }
-    match packets.is_empty() {
-        true => Err("it holds no key".into()),
-        false => Ok(packets),
+    if packets.is_empty() {
+        Err("it holds no key".into())
+    } else {
+        Ok(packets)
     }
 }
 

@@ -5,7 +5,8 @@
 pub struct Record(Vec<(String, String)>);
 
 impl Record {
-    /// The first stanza; continuation lines are joined with a newline. `None` if there is none, or if a line is no field.
+    /// The first stanza; continuation lines are joined with a newline. `None` if there is none, or if a line is no
+    /// field.
     pub fn parse(text: &str) -> Option<Record> {
         let mut fields: Vec<(String, String)> = Vec::new();
         for line in text.lines() {

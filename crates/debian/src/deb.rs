@@ -1,5 +1,5 @@
-//! Package files (deb(5)): an ar archive of a version, a compressed tar archive with descriptions and scripts, and one with
-//! what is installed.
+//! Package files (deb(5)): an ar archive of a version, a compressed tar archive with descriptions and scripts, and one
+//! with what is installed.
 
 use crate::error::Error;
 use lzma_rust2::XzReaderMt;

@@ -32,7 +32,8 @@ pub enum Error {
     },
 
     /// Something is not in the cache, and the network is not to be used.
-    #[error("{what} is not in the cache, and --offline forbids to fetch it: run it once without --offline, or take over an image with `nagori image import`")]
+    #[error("{what} is not in the cache, and --offline forbids to fetch it: run it once without --offline, or take \
+        over an image with `nagori image import`")]
     Offline {
         /// What is missing.
         what: String,

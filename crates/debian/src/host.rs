@@ -38,9 +38,12 @@ impl Host {
 
         let mut sources = one_line(&text(&etc.join("sources.list")));
         for file in parts(&etc.join("sources.list.d"), &["list", "sources"]) {
-            let of = |text: String| match file.extension().is_some_and(|x| x == "list") {
-                true => one_line(&text),
-                false => deb822(&text),
+            let of = |text: String| {
+                if file.extension().is_some_and(|x| x == "list") {
+                    one_line(&text)
+                } else {
+                    deb822(&text)
+                }
             };
             sources.extend(of(text(&file)));
         }
@@ -373,7 +376,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_does_not_panic(text in "[a-z:{};\"/*# \n]{0,60}", lines in "(deb|Types|URIs|\\[|\\]|:| |a|\n){0,30}") {
+        fn any_text_does_not_panic(text in "[a-z:{};\"/*# \n]{0,60}", lines in "(deb|Types|URIs|\\[|\\]|:| \
+            |a|\n){0,30}") {
             let _ = settings(&text);
             let _ = (one_line(&lines), deb822(&lines));
         }

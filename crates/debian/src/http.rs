@@ -1,4 +1,5 @@
-//! Files of a mirror: fetched by HTTP or read from a directory, begun transfers are continued, and failed ones tried again.
+//! Files of a mirror: fetched by HTTP or read from a directory, begun transfers are continued, and failed ones tried
+//! again.
 
 use crate::error::{Error, IoContext};
 use crate::host::Proxies;
@@ -187,9 +188,10 @@ impl Source {
                 )));
             }
         }
-        let found = match have > listed.size {
-            true => format!("it has more than {} bytes", listed.size),
-            false => sha256_of(part)?,
+        let found = if have > listed.size {
+            format!("it has more than {} bytes", listed.size)
+        } else {
+            sha256_of(part)?
         };
         if found == listed.sha256 {
             return Ok(());

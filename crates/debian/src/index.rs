@@ -298,7 +298,8 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn any_text_does_not_panic(text in "((Package|Version|Provides|Architecture): [a-z(=, )]{0,8}\n|\n|.{0,5}\n){0,12}") {
+        fn any_text_does_not_panic(text in "((Package|Version|Provides|Architecture): [a-z(=, \
+            )]{0,8}\n|\n|.{0,5}\n){0,12}") {
             let _ = Index::parse(text);
         }
     }

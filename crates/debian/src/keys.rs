@@ -1,5 +1,5 @@
-//! The keys that this program trusts by itself: those by which Debian's archive signs Debian 12, 13 and what follows, from
-//! Debian's package debian-archive-keyring 2023.3+deb12u2.
+//! The keys that this program trusts by itself: those by which Debian's archive signs Debian 12, 13 and what follows,
+//! from Debian's package debian-archive-keyring 2023.3+deb12u2.
 
 use crate::openpgp::Keyring;
 

@@ -1,6 +1,6 @@
-//! Debian's archive without apt and dpkg: a suite's index is fetched from a mirror and verified by its OpenPGP signature,
-//! packages and what they depend on are chosen as apt chooses them, and package files are fetched, compared with the
-//! checksums of the index, and read.
+//! Debian's archive without apt and dpkg: a suite's index is fetched from a mirror and verified by its OpenPGP
+//! signature, packages and what they depend on are chosen as apt chooses them, and package files are fetched, compared
+//! with the checksums of the index, and read.
 //!
 //! ```no_run
 //! use nagori_debian::{Archive, Settings};

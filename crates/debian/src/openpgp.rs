@@ -1,5 +1,5 @@
-//! OpenPGP's keys and signatures (RFC 9580), as far as Debian's archive uses them: keys of version 4 for RSA and Ed25519,
-//! signatures with SHA-2. Everything else is not accepted; nothing is decrypted, and nothing is signed.
+//! OpenPGP's keys and signatures (RFC 9580), as far as Debian's archive uses them: keys of version 4 for RSA and
+//! Ed25519, signatures with SHA-2. Everything else is not accepted; nothing is decrypted, and nothing is signed.
 //!
 //! The arithmetic is that of `ring`. The complete implementations of OpenPGP for Rust take longer to compile than the
 //! rest of this crate, for ciphers that no archive uses.
@@ -158,9 +158,10 @@ impl Keyring {
         if too_old || signature.expires.is_some_and(|e| e <= now) {
             return Err(format!("that by the key {name} is not valid at this time"));
         }
-        match signature.is_by(&key.material, covered) {
-            true => Ok(()),
-            false => Err(format!("it is not by the key {name}: the text was changed")),
+        if signature.is_by(&key.material, covered) {
+            Ok(())
+        } else {
+            Err(format!("it is not by the key {name}: the text was changed"))
         }
     }
 }
@@ -509,17 +510,16 @@ fn packets(bytes: &[u8]) -> Result<Vec<(u8, &[u8])>, String> {
         if head & 0x80 == 0 {
             return Err("it is no sequence of OpenPGP packets".into());
         }
-        let (tag, length) = match head & 0x40 == 0 {
-            false => (head & 0x3f, r.length()?),
-            true => {
-                let length = match head & 3 {
-                    0 => usize::from(r.byte()?),
-                    1 => usize::from(r.u16()?),
-                    2 => r.u32()? as usize,
-                    _ => return Err("a packet has no length".into()),
-                };
-                ((head >> 2) & 15, length)
-            }
+        let (tag, length) = if head & 0x40 == 0 {
+            let length = match head & 3 {
+                0 => usize::from(r.byte()?),
+                1 => usize::from(r.u16()?),
+                2 => r.u32()? as usize,
+                _ => return Err("a packet has no length".into()),
+            };
+            ((head >> 2) & 15, length)
+        } else {
+            (head & 0x3f, r.length()?)
         };
         found.push((tag, r.take(length)?));
     }

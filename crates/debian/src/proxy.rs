@@ -1,5 +1,5 @@
-//! Plain HTTP by a proxy: it is asked for the whole address. `ureq` only asks proxies for tunnels, which most of them refuse
-//! for other ports than that of HTTPS.
+//! Plain HTTP by a proxy: it is asked for the whole address. `ureq` only asks proxies for tunnels, which most of them
+//! refuse for other ports than that of HTTPS.
 
 use base64::engine::general_purpose::STANDARD;
 use base64::Engine;

@@ -61,7 +61,8 @@ struct Choice {
     chosen: usize,
 }
 
-/// The packages to install, in the order in which they were chosen; the error says what cannot be had, and who needs it.
+/// The packages to install, in the order in which they were chosen; the error says what cannot be had, and who needs
+/// it.
 pub fn solve(index: &Index, wanted: &[String]) -> Result<Vec<Id>, String> {
     let mut chosen = Chosen::new(index);
     let mut goals: Goals = None;
@@ -246,7 +247,8 @@ impl<'i> Chosen<'i> {
 }
 
 /// The order in which packages are unpacked and configured: each is configured after those that it depends on, and
-/// unpacked after those that it pre-depends on are configured. Where packages need one another, the order is that of names.
+/// unpacked after those that it pre-depends on are configured. Where packages need one another, the order is that of
+/// names.
 pub fn order(index: &Index, chosen: &[Id]) -> Result<Vec<Step>, String> {
     let mut o = Order {
         index,

@@ -122,7 +122,8 @@ impl Signer {
             })
             .collect();
         format!(
-            "-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA512\n\n{}\n-----BEGIN PGP SIGNATURE-----\n\n{}\n-----END PGP SIGNATURE-----\n",
+            "-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA512\n\n{}\n-----BEGIN PGP SIGNATURE-----\n\n{}\n-----END PGP \
+                SIGNATURE-----\n",
             escaped.join("\n"),
             STANDARD.encode(packet(2, &body))
         )

@@ -83,9 +83,10 @@ impl HostFile {
                 problem: "expected a file or a block device".into(),
             });
         }
-        let lock = match write {
-            true => FlockOperation::NonBlockingLockExclusive,
-            false => FlockOperation::NonBlockingLockShared,
+        let lock = if write {
+            FlockOperation::NonBlockingLockExclusive
+        } else {
+            FlockOperation::NonBlockingLockShared
         };
         match flock(&file, lock) {
             Ok(()) => {}
@@ -125,13 +126,13 @@ impl HostFile {
     pub fn identity(&self) -> Result<FileIdentity, Error> {
         let len = self.len()?;
         let examine = Error::io(&self.path, "examine");
-        let changed = match self.regular {
-            true => self
-                .file
+        let changed = if self.regular {
+            self.file
                 .metadata()
                 .and_then(|m| m.modified())
-                .map_err(examine)?,
-            false => UNIX_EPOCH,
+                .map_err(examine)?
+        } else {
+            UNIX_EPOCH
         };
         let changed_ns = match changed.duration_since(UNIX_EPOCH) {
             Ok(after) => after.as_nanos() as i128,

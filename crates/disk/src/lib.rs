@@ -96,7 +96,8 @@ impl Disk {
         };
         if size == 0 || size > MAX_SIZE {
             return Err(unfit(format!(
-                "a disk of {size} bytes is not possible: expected 512 bytes to 1 TiB (truncate --size makes a sparse file)"
+                "a disk of {size} bytes is not possible: expected 512 bytes to 1 TiB (truncate --size makes a sparse \
+                    file)"
             )));
         }
         if size % SECTOR != 0 {

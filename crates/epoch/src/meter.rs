@@ -94,7 +94,8 @@ pub enum Defect {
         running: u64,
     },
     /// It shares the hardware with so many others that its count says nothing.
-    #[error("it counted for {running} ns of {enabled} ns only, because more counters are in use than the processor has")]
+    #[error("it counted for {running} ns of {enabled} ns only, because more counters are in use than the processor \
+        has")]
     Starved {
         /// Nanoseconds asked for.
         enabled: u64,
@@ -225,12 +226,13 @@ impl Meter {
 }
 
 fn fits(width: Width, r: Reading) -> Result<(), Defect> {
-    match r.value > width.mask() {
-        true => Err(Defect::TooWide {
+    if r.value > width.mask() {
+        Err(Defect::TooWide {
             value: r.value,
             bits: width.0,
-        }),
-        false => Ok(()),
+        })
+    } else {
+        Ok(())
     }
 }
 

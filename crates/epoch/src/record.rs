@@ -1,5 +1,5 @@
-//! Recorded streams of counters: JSON lines, of which the first is a [`Header`] and each other one a [`Line`]. The format
-//! is described in docs/epoch.md.
+//! Recorded streams of counters: JSON lines, of which the first is a [`Header`] and each other one a [`Line`]. The
+//! format is described in docs/epoch.md.
 
 use std::collections::BTreeMap;
 

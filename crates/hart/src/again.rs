@@ -30,9 +30,10 @@ pub(crate) fn note_quiet(ops: &mut [PreOp], pc: u64) {
         return;
     };
     // Where a branch has its last half, or the last instruction begins: behind it other branches may follow.
-    let end = match is_branch(last) {
-        true => u64::from(last.off) + u64::from(last.len) - 2,
-        false => last.off.into(),
+    let end = if is_branch(last) {
+        u64::from(last.off) + u64::from(last.len) - 2
+    } else {
+        last.off.into()
     };
     let jumps = last.len != ILLEGAL_LEN && matches!(last.op, Op::Jal | Op::Jalr);
     for p in others {

@@ -61,8 +61,8 @@ pub struct Block {
     /// Which halves of `Hart::long` are pending, too: the last multiplication or division of integers
     /// (the lower half) or division of floating-point numbers has nothing in the block that waits for it.
     pub open: u32,
-    /// The code of a pending one in [`Pending`] of which only the block's end knows when it is there, or 0: in place of the lower
-    /// half, and of the upper one.
+    /// The code of a pending one in [`Pending`] of which only the block's end knows when it is there, or 0: in place of
+    /// the lower half, and of the upper one.
     pub late: [u8; 2],
     /// The instructions behind its last one are fetched anew.
     pub flushes: bool,
@@ -72,8 +72,8 @@ pub struct Block {
     pub splits: bool,
     /// The program goes on behind it, and neither a jump nor a branch decides that.
     pub passes: bool,
-    /// Packets that have to come from its beginning on until the front end meets a call or return, if it is led there by a
-    /// wrong prediction; 0 if it meets none.
+    /// Packets that have to come from its beginning on until the front end meets a call or return, if it is led there
+    /// by a wrong prediction; 0 if it meets none.
     pub meets: u8,
 }
 
@@ -139,8 +139,8 @@ impl std::hash::Hasher for Spread {
     }
 }
 
-/// For how long blocks wait at their beginning, and what is pending then: by the block's first instruction and by what was
-/// pending, which with one core's timing decide it.
+/// For how long blocks wait at their beginning, and what is pending then: by the block's first instruction and by what
+/// was pending, which with one core's timing decide it.
 type Found = (u32, Pending, (u32, Pending));
 
 struct Stalls(Box<[Cell<Found>; STALLS]>);
@@ -294,9 +294,10 @@ impl CodeCache {
         self.by_page.iter().map(|(page, ids)| {
             let lines = |id: u32| {
                 let b = &self.blocks[id as usize];
-                match b.page == *page {
-                    true => b.lines,
-                    false => 1,
+                if b.page == *page {
+                    b.lines
+                } else {
+                    1
                 }
             };
             (*page, ids.iter().fold(0, |all, (_, id)| all | lines(*id)))
@@ -506,9 +507,10 @@ impl Hart {
             return Ok(known.physical | va & 0xfff);
         }
         // With timing, the fetch itself follows, through the TLB.
-        let translated = match self.timed {
-            true => self.look_up(w, va, Access::Fetch, p),
-            false => self.translate(w, va, Access::Fetch, p),
+        let translated = if self.timed {
+            self.look_up(w, va, Access::Fetch, p)
+        } else {
+            self.translate(w, va, Access::Fetch, p)
         };
         let pa = translated.map_err(|t| Trap::new(t.cause, tval))?;
         if !self.pmp.permits(pa, len, Access::Fetch, p as u8) {
@@ -584,10 +586,7 @@ impl Hart {
             }
             let len = if long { 4 } else { 2 };
             let last_line = va.wrapping_add(len - 1) >> 6;
-            let mut flags = match long && is_second_half(va) {
-                true => SPLIT,
-                false => 0,
-            };
+            let mut flags = if long && is_second_half(va) { SPLIT } else { 0 };
             if last_line != line {
                 flags |= NEW_LINE;
                 line = last_line;
@@ -688,9 +687,10 @@ impl Hart {
             }
             None => passes,
         };
-        let pending = match release {
-            true => merge_pending(pending, RELEASE, until_release),
-            false => pending,
+        let pending = if release {
+            merge_pending(pending, RELEASE, until_release)
+        } else {
+            pending
         };
         // The pair with the most cycles is in the lower half.
         let stores = pending >> STORES << STORES;

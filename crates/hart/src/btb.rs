@@ -1,8 +1,8 @@
 //! Branch target buffer, after Rocket's RTL (`BTB`): entries by the low bits of a packet's address, a small table of
 //! pages that the entries share, and pseudo-LRU replacement.
 //!
-//! The upper bits of branches and targets are in the table of pages. If one of its pages is replaced, all entries that use it
-//! mean addresses in the new page: they are found there, or lead there.
+//! The upper bits of branches and targets are in the table of pages. If one of its pages is replaced, all entries that
+//! use it mean addresses in the new page: they are found there, or lead there.
 
 use crate::tlb::Plru;
 use serde::{Deserialize, Serialize};
@@ -15,8 +15,8 @@ pub(crate) const PAGE_BITS: u32 = 14;
 const NO_PAGE: u64 = u64::MAX;
 /// Most entries.
 pub(crate) const MOST: u32 = 64;
-/// For each packet of a page of 4 KiB there is a bucket: branches of such a page never share one, and packets that are told
-/// apart only by the table of pages always do.
+/// For each packet of a page of 4 KiB there is a bucket: branches of such a page never share one, and packets that are
+/// told apart only by the table of pages always do.
 pub(crate) const BUCKETS: usize = 1 << 10;
 
 /// The bucket of the packet of an address, which may be one within its page of 4 KiB.
@@ -42,8 +42,8 @@ impl BtbEntry {
     }
 }
 
-/// For packets at one place of a page: how many entries they have, and the one to look at first. That is an entry of nothing if
-/// several entries may be found by one address.
+/// For packets at one place of a page: how many entries they have, and the one to look at first. That is an entry of
+/// nothing if several entries may be found by one address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[repr(C)]
 pub(crate) struct Bucket {
@@ -142,8 +142,8 @@ impl Btb {
         self.entries.iter().filter(|e| e.is_valid())
     }
 
-    /// The entry of the packet of an address, for a look-up with the packet's own address. Entries that are found by the same
-    /// bits are lost then.
+    /// The entry of the packet of an address, for a look-up with the packet's own address. Entries that are found by
+    /// the same bits are lost then.
     #[inline(always)]
     pub fn find(&mut self, last: u64) -> Option<usize> {
         let Bucket { count, last: guess } = self.buckets[bucket(last)];
@@ -280,9 +280,10 @@ impl Btb {
         let twin = |(k, e): (usize, &BtbEntry)| k != i && e.is_valid() && alike(e.last, last);
         let shared = self.buckets[bucket(last)].count != 0;
         // Whoever looks for either of two has to see that there are two.
-        let first = match shared && self.entries.iter().enumerate().any(twin) {
-            true => self.nothing(),
-            false => i,
+        let first = if shared && self.entries.iter().enumerate().any(twin) {
+            self.nothing()
+        } else {
+            i
         };
         let b = &mut self.buckets[bucket(last)];
         b.count += 1;

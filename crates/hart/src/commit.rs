@@ -26,8 +26,8 @@ pub enum Event<'a> {
     WriteBack(&'a LineRequest),
     /// What a device has done, behind the instruction that has caused it, if it is one.
     Device(&'a DeviceEvent),
-    /// What memory itself holds of a line, without caches and queues, has changed. Reported before a fence, a flush or a
-    /// marker.
+    /// What memory itself holds of a line, without caches and queues, has changed. Reported before a fence, a flush or
+    /// a marker.
     Reached(&'a LineContent),
 }
 
@@ -72,8 +72,8 @@ pub enum DeviceDeed {
         /// Bytes.
         len: u64,
     },
-    /// It has taken something that leaves the machine, or will at any time from now on: a character, a frame, a write to
-    /// a disk.
+    /// It has taken something that leaves the machine, or will at any time from now on: a character, a frame, a write
+    /// to a disk.
     Sends {
         /// Number of the queue that the driver has put it into; 0 for devices without queues.
         queue: u16,
@@ -209,7 +209,8 @@ pub trait Observer {
     /// [`Observer::watches`].
     #[inline(always)]
     fn accessed(&mut self, _kind: AccessKind, _paddr: u64, _size: u8) {}
-    /// Whether all accesses to a range of physical addresses, at most a page, have to be reported: no filter lets them pass.
+    /// Whether all accesses to a range of physical addresses, at most a page, have to be reported: no filter lets them
+    /// pass.
     #[inline(always)]
     fn watches(&self, _paddr: u64, _bytes: u64) -> bool {
         false
@@ -258,9 +259,10 @@ impl Hart {
             self.record.begun = Some(Begun {
                 cycle: self.cycle + at.offset(),
                 pc: at.pc,
-                word: match w.wants_words() {
-                    true => self.raw_at(w, at.pc, p.len),
-                    false => 0,
+                word: if w.wants_words() {
+                    self.raw_at(w, at.pc, p.len)
+                } else {
+                    0
                 },
                 privilege: self.privilege as u8,
                 fflags: self.csr.fflags,

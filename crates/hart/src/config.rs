@@ -465,8 +465,8 @@ pub struct HartConfig {
     /// Whether the world is asked before an instruction by which others learn of the hart's progress
     /// ([`World::hands_over`](crate::world::World::hands_over)).
     pub hands_over: bool,
-    /// Whether the caches are [plain](crate::lines::Coherence::is_plain), and nobody keeps what memory holds without them.
-    /// Saves host time only.
+    /// Whether the caches are [plain](crate::lines::Coherence::is_plain), and nobody keeps what memory holds without
+    /// them. Saves host time only.
     pub plain: bool,
     /// L1 data cache.
     pub l1d: CacheGeometry,

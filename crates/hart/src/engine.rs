@@ -204,8 +204,8 @@ pub struct Area {
     pub fp_live: u64,
     /// The host's control and status register of floating point, on its way.
     pub mxcsr: u64,
-    /// Cycles of a wrong prediction at the end of a block, by which its pending results are older. 0 where the code does
-    /// not run.
+    /// Cycles of a wrong prediction at the end of a block, by which its pending results are older. 0 where the code
+    /// does not run.
     pub redirect: u64,
 }
 
@@ -257,8 +257,8 @@ pub mod layout {
     pub const OLDER_STORE: usize = LAST_STORE + 8;
     /// Pending result of a multiplication or division, 32 bits.
     pub const LONG: usize = offset_of!(Hart, long);
-    /// When a multiplication or division is there for the instruction that waits for it, as [`Hart::cycle`] counts within a
-    /// block, 64 bits.
+    /// When a multiplication or division is there for the instruction that waits for it, as [`Hart::cycle`] counts
+    /// within a block, 64 bits.
     pub const LATE_LONG: usize = offset_of!(Hart, late) + offset_of!(crate::fpdiv::Late, long);
     /// The same of a floating-point one.
     pub const LATE_DIVISION: usize =
@@ -312,8 +312,8 @@ pub mod layout {
     pub const BTB_KEEP: usize = offset_of!(BtbEntry, keep);
     /// In an entry of the branch target buffer: which of them are set.
     pub const BTB_SET: usize = offset_of!(BtbEntry, set);
-    /// Bits of an address within a page of the branch target buffer: an entry whose target moves within one stays otherwise the
-    /// same.
+    /// Bits of an address within a page of the branch target buffer: an entry whose target moves within one stays
+    /// otherwise the same.
     pub const BTB_PAGE_BITS: u32 = crate::btb::PAGE_BITS;
     /// Bytes of an entry of the branch target buffer.
     pub const BTB_ENTRY: usize = size_of::<BtbEntry>();
@@ -544,7 +544,8 @@ impl Hart {
         }
     }
 
-    /// A direct branch or jump that the decoder has found gets an entry of the branch target buffer, which has none for it.
+    /// A direct branch or jump that the decoder has found gets an entry of the branch target buffer, which has none for
+    /// it.
     pub fn enter_branch(&mut self, last: u64, target: u64) {
         self.predictor.btb.enter(None, last, target);
     }
@@ -558,7 +559,8 @@ impl Hart {
         self.predicted(o, &site, true);
     }
 
-    /// Predicts and resolves an indirect jump to `target`. `meets` is asked for [`Block::meets`] of a block at an address.
+    /// Predicts and resolves an indirect jump to `target`. `meets` is asked for [`Block::meets`] of a block at an
+    /// address.
     #[inline(always)]
     pub fn resolve_indirect<W: World>(
         &mut self,

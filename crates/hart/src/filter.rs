@@ -122,9 +122,10 @@ impl Pages {
         let block = va & !0xfff | context;
         let same = e.key & !(READ | WRITE) == block && e.generation == self.generation;
         // A right says nothing about the other one.
-        let kept = match same && e.page == page {
-            true => e.key & (READ | WRITE),
-            false => 0,
+        let kept = if same && e.page == page {
+            e.key & (READ | WRITE)
+        } else {
+            0
         };
         *e = Page {
             key: block | kept | if write { WRITE } else { READ },

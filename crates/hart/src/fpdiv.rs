@@ -181,8 +181,8 @@ impl Hart {
     }
 }
 
-/// When results are there of which that is noted: by cycles of a hart between two instructions of a block, which do not count the
-/// block's own so far.
+/// When results are there of which that is noted: by cycles of a hart between two instructions of a block, which do not
+/// count the block's own so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[repr(C)]
@@ -247,7 +247,8 @@ impl Hart {
         })
     }
 
-    /// The results that are pending at the end of a block, as far as that follows from its run, which has begun at a cycle.
+    /// The results that are pending at the end of a block, as far as that follows from its run, which has begun at a
+    /// cycle.
     #[inline(always)]
     pub(crate) fn open_results(&self, b: &Block, begun: u64) -> Pending {
         let own = self.long & b.open;

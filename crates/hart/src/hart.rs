@@ -76,8 +76,8 @@ counters! {
         pub dtlb_store_misses: u64,
         /// Cycles spent waiting for lines (data, walks, instructions).
         pub memory_stall_cycles: u64,
-        /// Cycles in which a load that has missed L1D is under way; on a core that waits for loads, those of them that are among
-        /// the former.
+        /// Cycles in which a load that has missed L1D is under way; on a core that waits for loads, those of them that
+        /// are among the former.
         #[serde(default, skip_serializing_if = "is_zero")]
         pub load_stall_cycles: u64,
         /// Those for lines that the first outer cache level had.
@@ -359,10 +359,7 @@ impl Hart {
 
     /// Blocks of memory that this hart may write without asking: offset and length in bytes.
     pub fn writable_blocks(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let block = match self.timed {
-            true => 64,
-            false => 4096,
-        };
+        let block = if self.timed { 64 } else { 4096 };
         self.data.writable(!(block - 1)).map(move |o| (o, block))
     }
 
@@ -478,9 +475,10 @@ impl Hart {
 
     /// When the caches have to learn of hits again that learn of all of them now.
     pub(crate) fn next_settling(&self) -> u64 {
-        match self.data.notes_uses() || self.fetch.notes_uses() {
-            true => self.cycle.saturating_add(crate::uses::PERIOD),
-            false => u64::MAX,
+        if self.data.notes_uses() || self.fetch.notes_uses() {
+            self.cycle.saturating_add(crate::uses::PERIOD)
+        } else {
+            u64::MAX
         }
     }
 

@@ -418,9 +418,10 @@ impl Hart {
     /// A run of instructions of a block has retired, or (`back`) is taken back.
     #[cold]
     pub(crate) fn count_mix(&mut self, ops: &[PreOp], back: bool) {
-        let f = match back {
-            true => u64::wrapping_sub,
-            false => u64::wrapping_add,
+        let f = if back {
+            u64::wrapping_sub
+        } else {
+            u64::wrapping_add
         };
         self.mix = self.mix.zip(&Mix::of(ops), f);
     }

@@ -1,5 +1,5 @@
-//! What an instruction needs to issue: the registers that it has to have, whether it waits for loads, and the pipes that
-//! execute it.
+//! What an instruction needs to issue: the registers that it has to have, whether it waits for loads, and the pipes
+//! that execute it.
 
 use crate::config::{CoreTiming, Pipes};
 use crate::fpdiv::divides_fp;
@@ -72,8 +72,9 @@ pub(crate) fn pipes_of(p: &Pipes, op: Op) -> u8 {
 /// Packets that the front end has delivered for a part of a block that takes some cycles. Where two instructions can
 /// issue in a cycle, it delivers as many as they need.
 pub(crate) fn front_packets(t: &CoreTiming, packets: u16, cycles: u32) -> u16 {
-    match t.pipes.any() {
-        true => u32::from(packets).min(cycles.saturating_sub(1)) as u16,
-        false => packets,
+    if t.pipes.any() {
+        u32::from(packets).min(cycles.saturating_sub(1)) as u16
+    } else {
+        packets
     }
 }

@@ -263,9 +263,10 @@ impl Hart {
         (line, kind): (u64, LineKind),
         at: RunPoint,
     ) -> Result<(), NotNow> {
-        match self.loads.is_coming(line, self.cycle + at.offset()) {
-            true => self.meet_coming(w, (line, kind), at),
-            false => Ok(()),
+        if self.loads.is_coming(line, self.cycle + at.offset()) {
+            self.meet_coming(w, (line, kind), at)
+        } else {
+            Ok(())
         }
     }
 
@@ -367,9 +368,10 @@ impl Hart {
         p: &PreOp,
         at: RunPoint,
     ) -> Result<(), NotNow> {
-        let need = match waits_for_loads(p) {
-            true => u64::MAX,
-            false => registers(p),
+        let need = if waits_for_loads(p) {
+            u64::MAX
+        } else {
+            registers(p)
         };
         if need & self.loads.regs == 0 {
             return Ok(());

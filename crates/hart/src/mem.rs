@@ -462,9 +462,10 @@ impl Hart {
         self.data_trigger(va & !63, 64, false, true)?;
         let line = self.resolve_block::<W, M>(w, va, Access::Write, true, at)?;
         M::clean_line(self, w, line, keep, at)?;
-        let kind = match keep {
-            true => AccessKind::Clean,
-            false => AccessKind::Flush,
+        let kind = if keep {
+            AccessKind::Clean
+        } else {
+            AccessKind::Flush
         };
         self.commit_access(w, kind, (va & !63, line), 64, 0);
         Ok(())

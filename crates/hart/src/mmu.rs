@@ -191,9 +191,10 @@ impl Hart {
     fn may_mark<Wd: World>(&mut self, w: &Wd, l: Leaf) -> Result<(), Fault> {
         let s = Privilege::Supervisor as u8;
         let fixed = w.ram().is_read_only(l.at.wrapping_sub(w.ram_base()));
-        match !fixed && self.pmp.permits(l.at, 8, Access::Write, s) {
-            true => Ok(()),
-            false => Err(Fault::Access),
+        if !fixed && self.pmp.permits(l.at, 8, Access::Write, s) {
+            Ok(())
+        } else {
+            Err(Fault::Access)
         }
     }
 
@@ -294,9 +295,10 @@ impl Hart {
                 return Err(Fault::Page.trap(access, va).into());
             }
             // The entry is out of date as soon as the bits are set.
-            let (tlb, side) = match data {
-                true => (&mut self.dtlb, Side::Data),
-                false => (&mut self.itlb, Side::Inst),
+            let (tlb, side) = if data {
+                (&mut self.dtlb, Side::Data)
+            } else {
+                (&mut self.itlb, Side::Inst)
             };
             tlb.flush(Some(vpn), None);
             self.drop_way(w, side, way);

@@ -32,15 +32,19 @@ fn div_latency(t: &CoreTiming, op: Op, a: u64, b: u64) -> u32 {
         (true, false) => v as u32 as u64,
     };
     let negative = |v: u64| signed && (value(v) as i64) < 0;
-    let magnitude = |v: u64| match negative(v) {
-        true => value(v).wrapping_neg(),
-        false => value(v),
+    let magnitude = |v: u64| {
+        if negative(v) {
+            value(v).wrapping_neg()
+        } else {
+            value(v)
+        }
     };
     let (ma, mb) = (magnitude(a), magnitude(b));
     // The sign of a quotient by zero is not changed.
-    let minus = match remainder {
-        true => negative(a),
-        false => negative(a) != negative(b) && mb != 0,
+    let minus = if remainder {
+        negative(a)
+    } else {
+        negative(a) != negative(b) && mb != 0
     };
     let signs = u32::from(negative(a) || negative(b)) + u32::from(minus);
     let top = |v: u64| 63 - (v | 1).leading_zeros();

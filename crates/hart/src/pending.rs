@@ -4,8 +4,8 @@ use crate::pipeline::log_bytes;
 use nagori_isa::Op;
 
 /// Results still on their way and units still busy: two (register or unit, cycles)
-/// pairs in bytes in the lower half, the later ones where there are more; 0 is none. In the upper half the last two stores
-/// ([`Unwritten`]).
+/// pairs in bytes in the lower half, the later ones where there are more; 0 is none. In the upper half the last two
+/// stores ([`Unwritten`]).
 pub type Pending = u64;
 
 /// Where the stores are in a [`Pending`].
@@ -46,8 +46,9 @@ pub fn pending_pairs(p: Pending) -> impl Iterator<Item = (u8, u32)> {
         .map(|v| ((v >> 8) as u8, (v & 0xff) as u32))
 }
 
-/// The last store and the last but one behind a run, if they are not written: cycles until the first in which they can be, and
-/// the binary logarithm of their bytes. A load in that cycle keeps the data array busy, so that the next one is the first.
+/// The last store and the last but one behind a run, if they are not written: cycles until the first in which they can
+/// be, and the binary logarithm of their bytes. A load in that cycle keeps the data array busy, so that the next one is
+/// the first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Unwritten(pub [Option<(u32, u8)>; 2]);
 
@@ -97,8 +98,8 @@ impl Unwritten {
         }
     }
 
-    /// Bits in which the addresses of a store and of a load of some bytes differ if they do not overlap; 0 if the store is written
-    /// when the load comes, some cycles behind the run.
+    /// Bits in which the addresses of a store and of a load of some bytes differ if they do not overlap; 0 if the store
+    /// is written when the load comes, some cycles behind the run.
     pub(crate) fn differ(self, store: usize, at: u32, op: Op) -> u64 {
         let s = self.0[store].filter(|s| s.0 >= at);
         s.map_or(0, |s| overlap_bits(s.1.max(log_bytes(op))))
@@ -108,8 +109,8 @@ impl Unwritten {
 /// Bits of an address that are compared with those of stores.
 const ALIAS: u64 = 0xfff;
 
-/// Those in which two addresses differ if accesses do not overlap, of which the larger one has so many bytes (their binary
-/// logarithm).
+/// Those in which two addresses differ if accesses do not overlap, of which the larger one has so many bytes (their
+/// binary logarithm).
 pub(crate) fn overlap_bits(log_bytes: u8) -> u64 {
     ALIAS & (!0 << log_bytes)
 }

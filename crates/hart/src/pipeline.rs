@@ -344,8 +344,8 @@ pub(crate) fn accesses_fp_csr(i: &Inst) -> bool {
 /// Stages from the issue of an instruction to the access to memory, in which the FPU can refuse it.
 const TO_MEMORY: u32 = 2;
 
-/// A multiplication or division of integers, and one of floating-point numbers, that is pending at the end of a run: number, and
-/// code in a [`Pending`].
+/// A multiplication or division of integers, and one of floating-point numbers, that is pending at the end of a run:
+/// number, and code in a [`Pending`].
 pub type OpenLate = [Option<(usize, Reg)>; 2];
 
 /// Builds the schedule of one run.
@@ -653,9 +653,9 @@ impl<'a> Schedule<'a> {
         until.map_or(0, |at| at.saturating_sub(self.now))
     }
 
-    /// Multiplications, divisions and roots with something between them and the instruction that waits that can take longer than
-    /// the schedule says, and that instruction. And one of integers, and one of floating-point numbers, that is pending at the end
-    /// behind something like that, with its code in [`Pending`].
+    /// Multiplications, divisions and roots with something between them and the instruction that waits that can take
+    /// longer than the schedule says, and that instruction. And one of integers, and one of floating-point numbers,
+    /// that is pending at the end behind something like that, with its code in [`Pending`].
     pub fn late(&self) -> (Vec<(usize, usize)>, OpenLate) {
         let long = self.long.filter(|_| self.long_late);
         let division = self.dividing.filter(|_| self.division_late);
@@ -696,8 +696,8 @@ fn fp_write(t: &CoreTiming, op: Op) -> Option<u32> {
     fpu_pipe(op).map(|pipe| [t.fp_single_write, t.fp_double_write, t.fp_misc_write][pipe])
 }
 
-/// The pipe of the FPU whose result goes to its registers, in the order of [`FPU`]; `None` for other instructions and for divisions
-/// and roots.
+/// The pipe of the FPU whose result goes to its registers, in the order of [`FPU`]; `None` for other instructions and
+/// for divisions and roots.
 fn fpu_pipe(op: Op) -> Option<usize> {
     use Format::*;
     let info = op.info().format;
@@ -720,8 +720,8 @@ fn fpu_pipe(op: Op) -> Option<usize> {
     })
 }
 
-/// Results of instructions in front of a run that are on their way to the registers of the FPU, which refuses some instructions
-/// meanwhile: the cycles in which they are written.
+/// Results of instructions in front of a run that are on their way to the registers of the FPU, which refuses some
+/// instructions meanwhile: the cycles in which they are written.
 pub(crate) struct Refusal<'a> {
     timing: &'a CoreTiming,
     written: [Option<u32>; 2],
@@ -757,13 +757,14 @@ impl<'a> Refusal<'a> {
     }
 }
 
-/// Whether the FPU refuses an instruction that would issue in a cycle: one for the divider while a result is on its way, another
-/// one if its result would be written together with that.
+/// Whether the FPU refuses an instruction that would issue in a cycle: one for the divider while a result is on its
+/// way, another one if its result would be written together with that.
 fn fpu_refuses(t: &CoreTiming, op: Op, at: u32, mut written: impl Iterator<Item = u32>) -> bool {
     let memory = at + TO_MEMORY;
-    match divides_fp(op) {
-        true => written.any(|w| w >= memory),
-        false => fp_write(t, op).is_some_and(|l| written.any(|w| w == memory + l)),
+    if divides_fp(op) {
+        written.any(|w| w >= memory)
+    } else {
+        fp_write(t, op).is_some_and(|l| written.any(|w| w == memory + l))
     }
 }
 

@@ -116,9 +116,10 @@ impl Hash {
     pub fn steps(self) -> (u32, u32, u32, u32) {
         // The root of 3/4, as a fraction of 32 bits.
         const FRACTION: u64 = 0xddb3_d742;
-        let factor = match self.hashed == self.length {
-            true => 1,
-            false => (FRACTION >> (32 - self.length)) as u32,
+        let factor = if self.hashed == self.length {
+            1
+        } else {
+            (FRACTION >> (32 - self.length)) as u32
         };
         let mask = (1 << self.hashed) - 1;
         (
@@ -269,9 +270,10 @@ impl Predictor {
 
     /// The entry of its packet, if the front end finds it.
     fn find_packet(&mut self, s: &Site) -> Option<usize> {
-        match s.blind {
-            true => None,
-            false => self.btb.find(s.last),
+        if s.blind {
+            None
+        } else {
+            self.btb.find(s.last)
         }
     }
 
@@ -282,13 +284,14 @@ impl Predictor {
         Some(self.btb.entries[i].target)
     }
 
-    /// The pipeline has found where a branch leads that was predicted not to be taken. The front end says with each packet which
-    /// entry it has found, and where it has found none, the first one: that gets the branch. (RTL: `BTB`, whose `resp.bits.entry`
-    /// is 0 without a hit, which `updateHit` takes for one.)
+    /// The pipeline has found where a branch leads that was predicted not to be taken. The front end says with each
+    /// packet which entry it has found, and where it has found none, the first one: that gets the branch. (RTL: `BTB`,
+    /// whose `resp.bits.entry` is 0 without a hit, which `updateHit` takes for one.)
     fn learn_taken(&mut self, s: &Site, target: u64) {
-        let found = match s.blind {
-            true => None,
-            false => self.btb.find_alike(s.last),
+        let found = if s.blind {
+            None
+        } else {
+            self.btb.find_alike(s.last)
         };
         self.btb.enter(Some(found.unwrap_or(0)), s.last, target);
     }
@@ -389,8 +392,8 @@ impl Predictor {
         self.hash.advance(s.seen, self.bit(s))
     }
 
-    /// The packet of a branch is fetched once more, without one that comes later: its bit gets into the history, unless it has done
-    /// so for `packet`, the number and bit of the one before. Whether the branch is predicted to be taken.
+    /// The packet of a branch is fetched once more, without one that comes later: its bit gets into the history, unless
+    /// it has done so for `packet`, the number and bit of the one before. Whether the branch is predicted to be taken.
     pub(crate) fn repeats(
         &mut self,
         last: u64,
@@ -416,7 +419,8 @@ impl Predictor {
         bit && entry.is_none_or(|i| self.btb.entries[i].last == last)
     }
 
-    /// The packet behind a jump is requested as soon as that of the jump is there: it does not see a branch in the same packet.
+    /// The packet behind a jump is requested as soon as that of the jump is there: it does not see a branch in the same
+    /// packet.
     fn follows(&mut self, s: &Site) {
         if !s.within {
             self.near = self.history;
@@ -544,9 +548,9 @@ impl Predictor {
         }
     }
 
-    /// Where the front end has nothing behind an instruction, the pipeline takes that for a wrong prediction. The instruction with its
-    /// last half at an address is no branch, so that the entry which its packet has found is given up; the first
-    /// one if it has found none. (RTL: `mem_wrong_npc`.)
+    /// Where the front end has nothing behind an instruction, the pipeline takes that for a wrong prediction. The
+    /// instruction with its last half at an address is no branch, so that the entry which its packet has found is given
+    /// up; the first one if it has found none. (RTL: `mem_wrong_npc`.)
     pub(crate) fn nothing_behind(&mut self, last: u64) {
         if self.hidden.is_none() {
             let i = self.btb.find_alike(last).unwrap_or(0);
@@ -564,8 +568,8 @@ impl Predictor {
         self.hidden.get_or_insert(hidden as u32);
     }
 
-    /// What the queue hides of the miss that is under way. What nothing needs has been asked for before the pipeline has found
-    /// that out.
+    /// What the queue hides of the miss that is under way. What nothing needs has been asked for before the pipeline
+    /// has found that out.
     pub(crate) fn hidden(&self, t: &CoreTiming) -> u32 {
         match self.astray {
             Some(_) => t.mispredict + 1,

@@ -7,7 +7,8 @@ fn predictor() -> Predictor {
     Predictor::new(HartConfig::rocket().predictor)
 }
 
-/// A branch of 32 bits at a pc, whose packet has seen an empty history, with nothing that waits; packet and time by the pc.
+/// A branch of 32 bits at a pc, whose packet has seen an empty history, with nothing that waits; packet and time by the
+/// pc.
 fn site(pc: u64) -> Site {
     Site {
         last: pc + 2,

@@ -43,12 +43,12 @@ pub const TARGET: u8 = 4;
 /// The instruction is in two packets of the front end.
 pub const SPLIT: u8 = 8;
 
-/// Fetched once more together with what is behind it, it changes nothing in the front end: there is no branch within reach,
-/// and it is in one packet. Only a note: instructions without it are looked at.
+/// Fetched once more together with what is behind it, it changes nothing in the front end: there is no branch within
+/// reach, and it is in one packet. Only a note: instructions without it are looked at.
 pub const QUIET: u8 = 16;
 
-/// A multiplication, division or root: something that can take longer than is known comes before the instruction that waits for
-/// it. When its result is there is noted then.
+/// A multiplication, division or root: something that can take longer than is known comes before the instruction that
+/// waits for it. When its result is there is noted then.
 pub const COMES_LATE: u8 = 2;
 
 /// It waits for such a multiplication or division of integers.
@@ -97,8 +97,8 @@ impl PreOp {
     }
 }
 
-/// The offset in the page that the last instruction of a block leads to if it is a direct jump or a branch that is taken; the
-/// block begins at an offset.
+/// The offset in the page that the last instruction of a block leads to if it is a direct jump or a branch that is
+/// taken; the block begins at an offset.
 pub(crate) fn target_in_page(begin: u64, p: &PreOp) -> Option<u64> {
     let direct = p.len == 4 && matches!(p.op.info().format, Format::B | Format::J);
     let to = begin
@@ -112,9 +112,12 @@ pub(crate) fn is_branch(p: &PreOp) -> bool {
 }
 
 fn pack(near: Near) -> u8 {
-    let one = |k: usize| match near.stores[k] {
-        true => near.granules[k] + 1,
-        false => 0,
+    let one = |k: usize| {
+        if near.stores[k] {
+            near.granules[k] + 1
+        } else {
+            0
+        }
     };
     one(0) | one(1) << 4
 }
@@ -159,9 +162,10 @@ pub(crate) fn pre_load(
     packets: u16,
 ) -> PreOp {
     let packets = packets.min(u16::from(u8::MAX >> ORDERING)) as u8;
-    let rm = match orders(i.op) {
-        true => packets << ORDERING | i.rm & 3,
-        false => packets,
+    let rm = if orders(i.op) {
+        packets << ORDERING | i.rm & 3
+    } else {
+        packets
     };
     let rs3 = pack(near);
     let flags = flags | if rs3 != 0 { HAZARD } else { 0 };

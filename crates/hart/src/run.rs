@@ -252,9 +252,10 @@ impl Hart {
                 w.release();
                 let pc = self.pc;
                 let counts = self.counts_mix();
-                let resumed = match counts {
-                    true => None,
-                    false => engine.resume::<M>(self, code, w, stop),
+                let resumed = if counts {
+                    None
+                } else {
+                    engine.resume::<M>(self, code, w, stop)
                 };
                 let (id, ran) = match resumed {
                     Some(ran) => (0, ran),
@@ -269,9 +270,10 @@ impl Hart {
                         };
                         let watched = self.triggers.executes()
                             && self.holds_trigger(code.ops(code.block(id)), pc);
-                        let ran = match watched || counts {
-                            true => Ran::Cold,
-                            false => engine.run::<M>(self, code, w, id, stop),
+                        let ran = if watched || counts {
+                            Ran::Cold
+                        } else {
+                            engine.run::<M>(self, code, w, id, stop)
                         };
                         (id, ran)
                     }
@@ -303,9 +305,10 @@ impl Hart {
     #[inline(always)]
     fn next_stop<W: World, M: Mode>(&mut self, w: &mut W, limit: u64) -> u64 {
         let stop = M::stop(self, w, limit).min(self.next_overflow(w));
-        match self.timer_cycle > self.cycle {
-            true => stop.min(self.timer_cycle),
-            false => stop,
+        if self.timer_cycle > self.cycle {
+            stop.min(self.timer_cycle)
+        } else {
+            stop
         }
     }
 
@@ -368,8 +371,8 @@ impl Hart {
         self.interpret::<W, M>(code, w, at.block, at.pc, Some(at.next))
     }
 
-    /// Whether the line in which the next instruction ends has been fetched for it. Then it is not looked up again: it may have
-    /// been evicted since, and the instruction has it.
+    /// Whether the line in which the next instruction ends has been fetched for it. Then it is not looked up again: it
+    /// may have been evicted since, and the instruction has it.
     #[inline(always)]
     pub(crate) fn has_fetched(&mut self, op: &PreOp, fetched: bool) {
         self.line_fetched = fetched && op.flags & NEW_LINE != 0;
@@ -537,9 +540,10 @@ impl Hart {
             let behind = r.pc.wrapping_add(b.bytes as u64);
             let one = &code.ops(b)[n..=n];
             let end = self.ops::<W, M>(w, one, n, r.pc, behind);
-            self.last_stores = match is_store(op.op) {
-                true => [self.last_stores[0], r.last_stores[0]],
-                false => r.last_stores,
+            self.last_stores = if is_store(op.op) {
+                [self.last_stores[0], r.last_stores[0]]
+            } else {
+                r.last_stores
             };
             match end {
                 End::Done if n + 1 < code.ops(b).len() => {
@@ -611,9 +615,10 @@ impl Hart {
         };
         let now = self.cycle + at.offset();
         // One less where the second half of a packet was jumped to: that has been counted.
-        let before = match va >> 2 == begin >> 2 {
-            true => -i64::from(is_second_half(begin)),
-            false => i64::from(packets(begin, (va & !3).wrapping_sub(begin))),
+        let before = if va >> 2 == begin >> 2 {
+            -i64::from(is_second_half(begin))
+        } else {
+            i64::from(packets(begin, (va & !3).wrapping_sub(begin)))
         };
         let missing = w.coherence().l1i[self.id].find(pa & !63).is_none();
         if missing {

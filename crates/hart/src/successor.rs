@@ -6,9 +6,9 @@ use crate::lines::Coherence;
 use crate::world::World;
 
 impl CodeCache {
-    /// Takes over the blocks of another cache whose pages (physical addresses) hold the same for `same`, and marks their
-    /// lines as code. What this one knows of virtual addresses stays. It has to be empty, and both of harts with the same
-    /// configuration. Nothing is taken from a cache whose blocks may be of another length.
+    /// Takes over the blocks of another cache whose pages (physical addresses) hold the same for `same`, and marks
+    /// their lines as code. What this one knows of virtual addresses stays. It has to be empty, and both of harts with
+    /// the same configuration. Nothing is taken from a cache whose blocks may be of another length.
     pub fn succeed(
         &mut self,
         mut before: CodeCache,

@@ -6,8 +6,8 @@
 use crate::config::TlbGeometry;
 use serde::{Deserialize, Serialize};
 
-/// Tree pseudo-LRU over at most 64 ways. Where they are no power of two, the lower half of a node is the largest power of two
-/// below, as in Rocket's `PseudoLRU`.
+/// Tree pseudo-LRU over at most 64 ways. Where they are no power of two, the lower half of a node is the largest power
+/// of two below, as in Rocket's `PseudoLRU`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Plru {
     bits: u64,

@@ -101,8 +101,8 @@ impl From<NotNow> for Undone {
 }
 
 /// Traps without progress. Either the same exception again and again, taken in the mode of its handler before that has
-/// returned, or taken where handlers have just returned to, by exception or interrupt. Only for messages; it is no state
-/// of the hart.
+/// returned, or taken where handlers have just returned to, by exception or interrupt. Only for messages; it is no
+/// state of the hart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TrapLoop {
     /// Cause, with the interrupt bit.
@@ -208,9 +208,10 @@ impl Hart {
             to: if to_s { 1 } else { 3 },
         });
         self.count_trap(code, tval, to_s);
-        let to = match to_s {
-            true => Privilege::Supervisor,
-            false => Privilege::Machine,
+        let to = if to_s {
+            Privilege::Supervisor
+        } else {
+            Privilege::Machine
         };
         self.leaves_mode(w, to, self.moment());
         let st = self.csr.mstatus;

@@ -171,9 +171,10 @@ fn needs(p: &PreOp, reg: u8) -> Option<Need> {
             unit || register != 0 && waits_for(&i, register)
         }
     };
-    match waits {
-        true => Some(Need::Register),
-        false => (reg & WHAT == FP_LONG && is_fp(p.op)).then_some(Need::Unit),
+    if waits {
+        Some(Need::Register)
+    } else {
+        (reg & WHAT == FP_LONG && is_fp(p.op)).then_some(Need::Unit)
     }
 }
 
@@ -198,8 +199,8 @@ impl Meeting {
     }
 }
 
-/// The loads of a block that run into stores that are pending at its beginning, if their addresses overlap. `None` if that does
-/// not follow from the block: such a store may still be pending at its end.
+/// The loads of a block that run into stores that are pending at its beginning, if their addresses overlap. `None` if
+/// that does not follow from the block: such a store may still be pending at its end.
 pub fn stores_met(ops: &[PreOp], pending: Pending) -> Option<Vec<Meeting>> {
     let mut stores = Unwritten::of(pending);
     let mut met = Vec::new();
@@ -240,17 +241,17 @@ fn writes(p: &PreOp, register: u8) -> bool {
     register != 0 && p.rd != SINK && writes_integer(p.op) && (rd == register || pair)
 }
 
-/// Whether the first half of an instruction, in both halves of a word, is an atomic that comes after all other accesses:
-/// what [`half_packet`] has to know of a block that leads there.
+/// Whether the first half of an instruction, in both halves of a word, is an atomic that comes after all other
+/// accesses: what [`half_packet`] has to know of a block that leads there.
 pub(crate) fn half_releases(low: u16) -> bool {
     low & 0x7f == AMO && low >> 9 & 1 != 0
 }
 
-/// Cycles that a block waits besides `stall` if its first instruction is in two packets, of which the first holds nothing
-/// else and was jumped to by 32 bits. The decoder has that half in both halves of its word and looks at registers as if it
-/// were an instruction; the other half comes in the cycle after it waits for none of them. (RTL: `IBuf`, where the
-/// packet is shifted in with its own bits above it; `RocketCore`, whose `ctrl_stalld` does not ask whether the instruction is
-/// whole.)
+/// Cycles that a block waits besides `stall` if its first instruction is in two packets, of which the first holds
+/// nothing else and was jumped to by 32 bits. The decoder has that half in both halves of its word and looks at
+/// registers as if it were an instruction; the other half comes in the cycle after it waits for none of them. (RTL:
+/// `IBuf`, where the packet is shifted in with its own bits above it; `RocketCore`, whose `ctrl_stalld` does not ask
+/// whether the instruction is whole.)
 pub fn half_packet(ops: &[PreOp], pending: Pending, stall: u32) -> u32 {
     let p = &ops[0];
     let word = p.op.info().match_;
@@ -266,7 +267,8 @@ pub fn half_packet(ops: &[PreOp], pending: Pending, stall: u32) -> u32 {
         Format::B => p.imm as u8 & 30 | (p.imm >> 11) as u8 & 1,
         _ => p.rd & 31,
     };
-    // Of FP operations the upper bits say what is read and written; here they are rs1's lowest bit, rm, and rd's highest.
+    // Of FP operations the upper bits say what is read and written; here they are rs1's lowest bit, rm, and rd's
+    // highest.
     let op = match (opcode == OP_FP, p.rs1 & 1, rm & 4, rm & 1) {
         (false, ..) => p.op,
         (true, 0, 0, _) => Op::FaddD,

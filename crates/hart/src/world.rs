@@ -91,7 +91,8 @@ pub enum LineKind {
     /// Write of a line that a line fill buffer has combined from non-temporal stores, or the read that memory needs
     /// before it writes a part of a line.
     Combine,
-    /// Transfer between memory and a device, or the write-back of a modified line that the device wants; no hart waits for it.
+    /// Transfer between memory and a device, or the write-back of a modified line that the device wants; no hart waits
+    /// for it.
     Device,
 }
 
@@ -173,9 +174,10 @@ pub trait MemPort {
     /// Reads a line or writes it back (`write`), for a hart that waits for it.
     #[inline(always)]
     fn transfer(&mut self, req: &LineRequest, write: bool) -> Transfer {
-        Transfer::Done(match write {
-            true => self.write_line(req),
-            false => self.read_line(req),
+        Transfer::Done(if write {
+            self.write_line(req)
+        } else {
+            self.read_line(req)
         })
     }
     /// Writes a line back, and nobody waits for it.
@@ -189,8 +191,8 @@ pub trait MemPort {
     fn prefetch_line(&mut self, req: &LineRequest, _token: u64) -> Transfer {
         Transfer::Done(self.read_line(req))
     }
-    /// Writes a line that no hart waits for; the controller reads it before, if it has to (`reads`). If the write is not
-    /// accepted at once, [`Coherence::line_came`] is called with its token when it is.
+    /// Writes a line that no hart waits for; the controller reads it before, if it has to (`reads`). If the write is
+    /// not accepted at once, [`Coherence::line_came`] is called with its token when it is.
     #[inline(always)]
     fn write_ahead(&mut self, req: &LineRequest, reads: bool, _token: u64) -> Transfer {
         if reads {
@@ -287,8 +289,8 @@ impl Marker {
 
 /// All that a hart needs around it.
 pub trait World: Bus + MemPort + Observer {
-    /// Whether other harts run at the same time, in other threads of the host, without the timing model. What harts share
-    /// beside memory then belongs to one of them from [`World::acquire`] to [`World::release`].
+    /// Whether other harts run at the same time, in other threads of the host, without the timing model. What harts
+    /// share beside memory then belongs to one of them from [`World::acquire`] to [`World::release`].
     const PARALLEL: bool = false;
     /// Makes what harts share this hart's own; also done by whatever needs it.
     #[inline(always)]
@@ -303,9 +305,10 @@ pub trait World: Bus + MemPort + Observer {
     fn marker(&mut self, _hart: usize, _cycle: u64, _marker: Marker, _value: u64) -> bool {
         false
     }
-    /// A hart, so many cycles after its `cycle`, is about to execute an instruction by which others learn of its progress:
-    /// an atomic, a fence behind stores, an access to a device, `wfi`, a marker. No other hart is behind. Returns the core
-    /// cycles by which the hart's time moves on before. Called if [`HartConfig::hands_over`](crate::config::HartConfig) says so.
+    /// A hart, so many cycles after its `cycle`, is about to execute an instruction by which others learn of its
+    /// progress: an atomic, a fence behind stores, an access to a device, `wfi`, a marker. No other hart is behind.
+    /// Returns the core cycles by which the hart's time moves on before. Called if
+    /// [`HartConfig::hands_over`](crate::config::HartConfig) says so.
     fn hands_over(&mut self, _hart: &Hart, _later: u64) -> u64 {
         0
     }

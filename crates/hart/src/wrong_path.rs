@@ -113,8 +113,8 @@ impl Ahead {
     }
 }
 
-/// What is met behind a wrong prediction of a branch if it was taken, and if it was not. Its block begins at an offset in its
-/// page, which `half` reads.
+/// What is met behind a wrong prediction of a branch if it was taken, and if it was not. Its block begins at an offset
+/// in its page, which `half` reads.
 pub(crate) fn strays(
     begin: u64,
     p: &PreOp,
@@ -236,7 +236,8 @@ impl Hart {
         !a.spared.is_some_and(spared)
     }
 
-    /// An indirect jump was predicted wrong. `known` may know what [`Block::meets`](crate::Block::meets) is at an address.
+    /// An indirect jump was predicted wrong. `known` may know what [`Block::meets`](crate::Block::meets) is at an
+    /// address.
     pub(crate) fn stray_from_jump<W: World>(
         &mut self,
         w: &mut W,
@@ -310,9 +311,10 @@ impl Hart {
                 }
                 let p = &mut self.predictor;
                 // Packets without branches and jumps are not looked up: an entry there would be of other code.
-                let entry = match blind && packets(last) == 0 {
-                    true => None,
-                    false => p.btb.find(last),
+                let entry = if blind && packets(last) == 0 {
+                    None
+                } else {
+                    p.btb.find(last)
                 };
                 let hit = entry.filter(|&i| p.btb.entries[i].last == last);
                 let target = hit.map(|i| p.btb.entries[i].target);
@@ -368,9 +370,9 @@ impl Hart {
         }
     }
 
-    /// A wrong prediction has led elsewhere than to the address where the program goes on. If either line is missing in L1I, the
-    /// one that is needed comes behind the other, whose fetch has begun. Where the needed one is there, the other
-    /// one is left out.
+    /// A wrong prediction has led elsewhere than to the address where the program goes on. If either line is missing in
+    /// L1I, the one that is needed comes behind the other, whose fetch has begun. Where the needed one is there, the
+    /// other one is left out.
     #[inline(always)]
     pub(crate) fn asks_astray<W: World>(&mut self, w: &mut W, s: &Site, led: Led, needed: u64) {
         if self.fetch.at((needed >> 6) as usize).read != needed & !63 | self.fetch_tag() {
@@ -404,8 +406,8 @@ impl Hart {
         Some(Astray { line, void: false })
     }
 
-    /// What is on its way when a `fence.i` empties L1I: the packets behind it have been asked for. The last one comes too late
-    /// to be given up.
+    /// What is on its way when a `fence.i` empties L1I: the packets behind it have been asked for. The last one comes
+    /// too late to be given up.
     pub(crate) fn fetched_ahead<W: World>(&mut self, w: &mut W, pc: u64) -> Option<Astray> {
         let packets = u64::from(self.config.timing.mispredict);
         let (line, n) = self.missing_ahead(w, (pc & !3).wrapping_add(4), packets)?;
@@ -413,8 +415,8 @@ impl Hart {
         Some(Astray { line, void })
     }
 
-    /// The first line that has to come from memory for so many packets from an address on, where jumps and branches with an entry
-    /// in the branch target buffer lead elsewhere; and for which of the packets.
+    /// The first line that has to come from memory for so many packets from an address on, where jumps and branches
+    /// with an entry in the branch target buffer lead elsewhere; and for which of the packets.
     fn missing_ahead<W: World>(
         &mut self,
         w: &mut W,

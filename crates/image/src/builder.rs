@@ -80,8 +80,8 @@ pub(crate) fn sweep(dir: &Path, prefix: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Notes that an image was used, by the time of one of its files: what was not used for long is removed first. In a cache
-/// that cannot be written nothing is noted.
+/// Notes that an image was used, by the time of one of its files: what was not used for long is removed first. In a
+/// cache that cannot be written nothing is noted.
 pub(crate) fn note_use(file: &Path) {
     let _ = File::open(file).and_then(|f| f.set_modified(std::time::SystemTime::now()));
 }
@@ -418,15 +418,16 @@ struct Kernel {
 
 /// A package that has to be of the same version as the kernel.
 fn of_kernel(own: &kmod::Own, p: Package, kernel: &Package) -> Result<Package, Error> {
-    match p.version == kernel.version {
-        true => Ok(p),
-        false => Err(Error::Module {
+    if p.version == kernel.version {
+        Ok(p)
+    } else {
+        Err(Error::Module {
             name: own.name.into(),
             what: format!(
                 "{} is of {}, the kernel is {}: `nagori image build --refresh` takes newer packages",
                 p.name, p.version, kernel.version
             ),
-        }),
+        })
     }
 }
 

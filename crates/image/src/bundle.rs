@@ -1,5 +1,5 @@
-//! Images in one file, for machines without a network: a tar archive, compressed by zstd, of what the cache directory holds of
-//! them, under the same names.
+//! Images in one file, for machines without a network: a tar archive, compressed by zstd, of what the cache directory
+//! holds of them, under the same names.
 
 use crate::builder::{cache_dir, lock, sweep, RESOLVED};
 use crate::error::IoContext;

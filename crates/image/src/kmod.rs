@@ -1,5 +1,5 @@
-//! Kernel modules that Debian's package does not have, compiled against its headers: our own, and a driver of which Debian
-//! has only the source.
+//! Kernel modules that Debian's package does not have, compiled against its headers: our own, and a driver of which
+//! Debian has only the source.
 //!
 //! The tools that Debian's headers need for that (linux-kbuild) are programs for riscv64, and the host's are
 //! for another kernel. All that they would do for one file is done here: the compiler's options, the table of
@@ -145,9 +145,10 @@ pub(crate) fn write_driver(work: &Path, package: &mut dyn Read) -> Result<(), Er
             }
         }
     }
-    match found {
-        true => Ok(()),
-        false => Err(ETHOC.fail(format!("the kernel's source has no {ETHOC_SOURCE}"))),
+    if found {
+        Ok(())
+    } else {
+        Err(ETHOC.fail(format!("the kernel's source has no {ETHOC_SOURCE}")))
     }
 }
 
@@ -171,9 +172,10 @@ pub(crate) fn write_headers(work: &Path, files: BTreeMap<String, Vec<u8>>) -> Re
         if inner.split('/').any(|part| part.is_empty() || part == "..") {
             return Err(OFF2F.fail(format!("`{path}` is no place for a header")));
         }
-        let kind = match package.ends_with("-common") {
-            true => "common",
-            false => "own",
+        let kind = if package.ends_with("-common") {
+            "common"
+        } else {
+            "own"
         };
         let file = work.join(kind).join(inner);
         let dir = file.parent().unwrap_or(work);

@@ -1,6 +1,6 @@
-//! The guest image: Debian's own riscv64 kernel, OpenSBI and busybox, from a mirror of Debian's archive (whose signature and
-//! checksums are verified), and our guest programs, which were compiled when this crate was. No program of the host is
-//! needed, but for kernel modules of our own, and these are only made if they are asked for.
+//! The guest image: Debian's own riscv64 kernel, OpenSBI and busybox, from a mirror of Debian's archive (whose
+//! signature and checksums are verified), and our guest programs, which were compiled when this crate was. No program
+//! of the host is needed, but for kernel modules of our own, and these are only made if they are asked for.
 //!
 //! Images are cached under a hash of everything that they are made of. A second [`build`] neither
 //! uses the network nor writes anything; [`Options::refresh`] asks the mirror for newer packages.

@@ -5,8 +5,9 @@ use crate::store::Store;
 use crate::{Error, Options, Progress};
 use std::collections::BTreeMap;
 
-/// The regular files of packages of the guest's Debian, by their paths without a leading slash, as far as `wanted` says; packages are
-/// downloaded if they are not in the cache. Dependencies have to be named, too, and symbolic links are left out.
+/// The regular files of packages of the guest's Debian, by their paths without a leading slash, as far as `wanted`
+/// says; packages are downloaded if they are not in the cache. Dependencies have to be named, too, and symbolic links
+/// are left out.
 pub fn package_files(
     options: &Options,
     packages: &[&str],

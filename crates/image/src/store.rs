@@ -101,9 +101,10 @@ impl Store {
     fn again(&mut self, p: &Package, progress: &mut dyn FnMut(Progress)) -> Result<Package, Error> {
         self.ask(false, progress)?;
         let now = self.archive.package(&p.name)?;
-        match now.sha256 == p.sha256 {
-            true => Ok(now),
-            false => Err(self
+        if now.sha256 == p.sha256 {
+            Ok(now)
+        } else {
+            Err(self
                 .archive
                 .odd(
                     &p.name,
@@ -112,7 +113,7 @@ impl Store {
                         p.version, now.version
                     ),
                 )
-                .into()),
+                .into())
         }
     }
 

@@ -128,9 +128,10 @@ fn port(words: &[&str], line: usize) -> Result<(Port, u64), String> {
     let (to, size) = match numbers[1..] {
         [] => (from, 4),
         [to, size, ..] => (to, size),
-        [n] => {
-            return Err(format!("{from:#x} and {n:#x}: an address on the bus needs its size, and a size the address before it; expected {FORM}"))
-        }
+        [n] => return Err(format!(
+            "{from:#x} and {n:#x}: an address on the bus needs its size, and a size the address \
+                before it; expected {FORM}"
+        )),
     };
     let count = times.unwrap_or(1);
     let all = size
@@ -183,7 +184,8 @@ mod tests {
 
     #[test]
     fn lines_are_read_with_their_defaults() {
-        let text = "# a controller\n0x92000000 0x40001000 4 x2 vm=0x1 r # two\n\n8\n16 32 1 w\nkeep 0x10 4\n1MiB 0x4000_2000 4KiB x1e0\n";
+        let text = "# a controller\n0x92000000 0x40001000 4 x2 vm=0x1 r # two\n\n8\n16 32 1 w\nkeep 0x10 4\n1MiB \
+            0x4000_2000 4KiB x1e0\n";
         let p = parse(text).unwrap();
         let rights = |read, write| Rights { read, write };
         let port = |vm, from, to, size, rights, line| Port {

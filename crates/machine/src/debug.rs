@@ -385,8 +385,8 @@ impl Machine {
         done
     }
 
-    /// Reads memory as a hart sees it, or by physical addresses, without any effect on the guest. What the hart has stored
-    /// and nobody else sees yet is there, and for physical addresses what any hart has stored.
+    /// Reads memory as a hart sees it, or by physical addresses, without any effect on the guest. What the hart has
+    /// stored and nobody else sees yet is there, and for physical addresses what any hart has stored.
     /// How many bytes of the beginning could be read; devices cannot.
     pub fn peek(&self, hart: Option<usize>, addr: u64, to: &mut [u8]) -> usize {
         self.pieces(addr, to.len(), hart, |ram, offset, at| {

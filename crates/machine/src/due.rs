@@ -38,9 +38,10 @@ impl Machine {
                 w.observers.happened(&Event::WriteBack(&request));
                 w.post_line(&request);
             }
-            match w.observers.wants_instructions(true) {
-                true => carry_out(&mut Observed::of(w)),
-                false => carry_out(w),
+            if w.observers.wants_instructions(true) {
+                carry_out(&mut Observed::of(w))
+            } else {
+                carry_out(w)
             };
             while let Some((hart, cycle)) = w.coherence.take_woken() {
                 self.harts[hart].arrive(w, cycle);

@@ -48,8 +48,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Whether harts run at the same time while the timing model is off, in threads of the host, and if so, how many core
-    /// cycles they may be apart (at least 1); [`DEFAULT_SKEW`] is a good choice. It can be
+    /// Whether harts run at the same time while the timing model is off, in threads of the host, and if so, how many
+    /// core cycles they may be apart (at least 1); [`DEFAULT_SKEW`] is a good choice. It can be
     /// changed at any time. Parallel runs are **not deterministic**: guests see another order of
     /// one another's accesses in each run, and times are right to the skew only. With the timing model, and while
     /// a debugger has places to stop at or instructions are reported, harts run one after the other all the same.

@@ -93,7 +93,8 @@ pub enum MachineError {
     #[error("translator: {0} (the interpreter is always there)")]
     Translator(#[from] nagori_translator::Error),
     /// A power cut in timed mode without the tracking that it requires.
-    #[error("what caches hold is not tracked, so a power cut cannot take it back: set memory.track_persistence=true in the machine's description (or memory.persistence_domain=eadr, with which caches lose nothing)")]
+    #[error("what caches hold is not tracked, so a power cut cannot take it back: set memory.track_persistence=true in \
+        the machine's description (or memory.persistence_domain=eadr, with which caches lose nothing)")]
     NotTracked,
     /// An image of NVMM is not this machine's, or is damaged.
     #[error(transparent)]
@@ -105,13 +106,18 @@ pub enum MachineError {
     #[error("the image of NVMM cannot grow: {0}; it holds what was durable at that moment")]
     ImageFull(#[source] std::io::Error),
     /// What is durable is not known.
-    #[error("an image of NVMM holds what is durable, and this machine does not track that: set memory.track_persistence=true (or memory.persistence_domain=eadr) in its description")]
+    #[error(
+        "an image of NVMM holds what is durable, and this machine does not track that: set \
+        memory.track_persistence=true (or memory.persistence_domain=eadr) in its description"
+    )]
     ImageNotTracked,
     /// A machine that is not new goes on with an image of another content.
-    #[error("the image holds other bytes at {0:#x} than the NVMM of this machine had when it was saved: without an image, the machine goes on with its own")]
+    #[error("the image holds other bytes at {0:#x} than the NVMM of this machine had when it was saved: without an \
+        image, the machine goes on with its own")]
     ImageDiffers(u64),
     /// Parallel harts while the content of caches is tracked.
-    #[error("harts cannot run at the same time while what caches hold is tracked: stores reach lines that others have taken a little late; set memory.track_persistence=false in the machine's description, or run without --parallel")]
+    #[error("harts cannot run at the same time while what caches hold is tracked: stores reach lines that others have \
+        taken a little late; set memory.track_persistence=false in the machine's description, or run without --parallel")]
     ParallelTracked,
     /// Epochs whose values are out of range or cannot be measured.
     #[error("epochs: {0}")]
@@ -618,9 +624,9 @@ impl Machine {
         stop
     }
 
-    /// The same up to a machine time at most: harts touch no device and no memory of others from there on, and no device
-    /// does anything. A hart's own instructions may go on to the end of a block. What happens in the guest does not
-    /// depend on `until`, either.
+    /// The same up to a machine time at most: harts touch no device and no memory of others from there on, and no
+    /// device does anything. A hart's own instructions may go on to the end of a block. What happens in the guest does
+    /// not depend on `until`, either.
     ///
     /// [`Stop::Slice`] if the time is reached; [`Stop::Idle`] with the machine's own next event if all harts wait.
     pub fn run_until(&mut self, until: Ps, cycles: u64, instructions: Option<u64>) -> Stop {
@@ -749,9 +755,10 @@ impl Machine {
             let mut bus_limit = bus_limit;
             if h.fills() && !resumed {
                 let world = &mut *self.world;
-                let filled = match observed {
-                    true => h.go_on_filling(&mut Observed::of(world), bus_limit),
-                    false => h.go_on_filling(world, bus_limit),
+                let filled = if observed {
+                    h.go_on_filling(&mut Observed::of(world), bus_limit)
+                } else {
+                    h.go_on_filling(world, bus_limit)
                 };
                 if !filled {
                     *spent += 1;

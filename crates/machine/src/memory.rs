@@ -426,9 +426,10 @@ impl Memory {
     /// Lets the board's controller go on up to a time before which no request can come any more, if
     /// nobody waits for it.
     pub fn settle(&mut self, until: Ps) -> Result<(), Error> {
-        match self.is_quiet() {
-            true => self.board.advance_to(until),
-            false => Ok(()),
+        if self.is_quiet() {
+            self.board.advance_to(until)
+        } else {
+            Ok(())
         }
     }
 
@@ -636,9 +637,10 @@ impl Memory {
     ) -> Result<(), RegionError> {
         let Some(r) = self.regions.iter_mut().find(|r| r.name == region) else {
             let names: Vec<&str> = self.regions.iter().map(|r| r.name.as_str()).collect();
-            let known = match names.is_empty() {
-                true => "none".into(),
-                false => names.join(", "),
+            let known = if names.is_empty() {
+                "none".into()
+            } else {
+                names.join(", ")
             };
             let name = region.to_owned();
             return Err(RegionError::Unknown { name, known });
@@ -723,9 +725,12 @@ impl Memory {
         config: &MachineConfig,
         s: SavedMemory,
     ) -> Result<Memory, super::LoadError> {
-        let fail = |bad: bool, what| match bad {
-            true => Err(super::LoadError::Machine(what)),
-            false => Ok(()),
+        let fail = |bad: bool, what| {
+            if bad {
+                Err(super::LoadError::Machine(what))
+            } else {
+                Ok(())
+            }
         };
         // Loading changes a model, and this memory has to stay usable if it fails.
         let mut fresh = Memory::new(config)

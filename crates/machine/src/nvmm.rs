@@ -64,9 +64,10 @@ pub fn geometry(config: &MachineConfig) -> Option<Geometry> {
 pub fn nvmm_for_image(config: &MachineConfig, how: ImageUse) -> Result<Geometry, MachineError> {
     let nvmm = geometry(config).ok_or(MachineError::NoNvmm)?;
     let known = config.memory.track_persistence || domain(config) == Domain::Eadr;
-    match how == ImageUse::Write && !known {
-        true => Err(MachineError::ImageNotTracked),
-        false => Ok(nvmm),
+    if how == ImageUse::Write && !known {
+        Err(MachineError::ImageNotTracked)
+    } else {
+        Ok(nvmm)
     }
 }
 

@@ -28,8 +28,8 @@ pub trait EventSink: Any + Send {
     fn wants_devices(&self) -> bool {
         false
     }
-    /// Whether it is reported which lines have reached memory ([`Event::Reached`]), where the persistence domain is memory
-    /// alone, and power cuts are tracked.
+    /// Whether it is reported which lines have reached memory ([`Event::Reached`]), where the persistence domain is
+    /// memory alone, and power cuts are tracked.
     fn wants_reached(&self) -> bool {
         false
     }
@@ -39,8 +39,8 @@ pub trait EventSink: Any + Send {
 
 /// Receives accesses to some physical addresses. Translated code goes on without the timing model.
 pub trait AccessSink: Any + Send {
-    /// An instruction or the page-table walker has accessed memory, or an instruction has been read from there to be decoded.
-    /// If the instruction is abandoned afterwards, this is called again.
+    /// An instruction or the page-table walker has accessed memory, or an instruction has been read from there to be
+    /// decoded. If the instruction is abandoned afterwards, this is called again.
     fn accessed(&mut self, kind: AccessKind, paddr: u64, size: u8);
 }
 
@@ -268,8 +268,8 @@ impl Machine {
         sink.downcast().ok()
     }
 
-    /// Sets who receives accesses to some physical addresses from now on. Instructions are reported when they are decoded; those
-    /// that harts have decoded before are not reported.
+    /// Sets who receives accesses to some physical addresses from now on. Instructions are reported when they are
+    /// decoded; those that harts have decoded before are not reported.
     pub fn watch_accesses(&mut self, watching: Option<Watching>) {
         let w = &mut *self.world;
         (w.observers.watched, w.observers.accesses) = match watching {

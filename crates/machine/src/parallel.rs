@@ -211,10 +211,7 @@ impl Team<'_> {
     }
 
     fn slowest_but(&self, me: usize) -> u64 {
-        let other = |(w, c): (usize, &AtomicU64)| match w == me {
-            true => u64::MAX,
-            false => c.load(SeqCst),
-        };
+        let other = |(w, c): (usize, &AtomicU64)| if w == me { u64::MAX } else { c.load(SeqCst) };
         let clocks = self.clocks.iter().enumerate();
         clocks.map(other).min().unwrap_or(u64::MAX)
     }

@@ -83,9 +83,10 @@ fn stores(c: &config::MachineConfig) -> StoresConfig {
         coalesce: b.coalesce,
         forward: b.forward_cycles,
         interval: b.drain_cycles,
-        hints: match c.has(Ext::Zihintntl) {
-            true => n.hints().map(|(_, h)| hint(h)),
-            false => none,
+        hints: if c.has(Ext::Zihintntl) {
+            n.hints().map(|(_, h)| hint(h))
+        } else {
+            none
         },
         order: order(n.evict),
         cached: match n.cached_copy {

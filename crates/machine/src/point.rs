@@ -84,9 +84,10 @@ impl Awaited {
 
     /// Whether the last of them has been done, when so many lines of NVMM were written.
     pub fn is_over(&self, written: u64) -> bool {
-        match self.step == Step::NvmmWrite && self.timed {
-            true => written - self.written >= self.left,
-            false => self.left == 0,
+        if self.step == Step::NvmmWrite && self.timed {
+            written - self.written >= self.left
+        } else {
+            self.left == 0
         }
     }
 }
@@ -182,12 +183,11 @@ impl Machine {
 
     /// Instructions that a hart can begin from a cycle on before another one, at least.
     fn passes_until(&self, from: u64, end: u64) -> u64 {
-        match self.world.timed {
-            true => 1,
-            false => {
-                let left = end.saturating_sub(from).max(1);
-                left.div_ceil(u64::from(self.config.functional_cpi))
-            }
+        if self.world.timed {
+            1
+        } else {
+            let left = end.saturating_sub(from).max(1);
+            left.div_ceil(u64::from(self.config.functional_cpi))
         }
     }
 

@@ -4,8 +4,9 @@
 use super::Machine;
 
 impl Machine {
-    /// Whether what harts have stored was due in a cache or in memory by now, and gets there only when the machine goes on. A power
-    /// cut carries that out first. An image of NVMM has the state before, which is as good: no fence has waited for it yet.
+    /// Whether what harts have stored was due in a cache or in memory by now, and gets there only when the machine goes
+    /// on. A power cut carries that out first. An image of NVMM has the state before, which is as good: no fence has
+    /// waited for it yet.
     pub fn stores_due(&self) -> bool {
         let now = self.harts.iter().map(|h| h.cycle).max().unwrap_or(0);
         self.world.timed
@@ -13,8 +14,8 @@ impl Machine {
             && self.world.coherence.next_due() <= now
     }
 
-    /// Lets everything take effect that was due in the caches up to now, also where a turn is not over: before a power cut takes
-    /// what is still in buffers of stores.
+    /// Lets everything take effect that was due in the caches up to now, also where a turn is not over: before a power
+    /// cut takes what is still in buffers of stores.
     pub(super) fn settle_stores(&mut self) {
         if !self.world.timed || !self.world.coherence.has_stores() {
             return;

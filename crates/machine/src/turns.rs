@@ -132,9 +132,10 @@ impl Machine {
         // Harts that have reached a stopping point in time get no more turns.
         let end = self.point_cycle();
         let event = left.event.min(end.unwrap_or(u64::MAX)).min(self.horizon);
-        let turn = match self.world.timed {
-            true => self.turn_in_epoch(event, roster),
-            false => self.functional_turn(event, roster),
+        let turn = if self.world.timed {
+            self.turn_in_epoch(event, roster)
+        } else {
+            self.functional_turn(event, roster)
         };
         let mut turn = match turn {
             Err(Turn::Event { cycle, .. }) if end.is_some_and(|e| cycle >= e) => {
@@ -142,9 +143,10 @@ impl Machine {
             }
             Err(Turn::Event { cycle, asleep }) if cycle >= self.horizon => {
                 self.reached = self.horizon;
-                return Err(Turn::Stop(match asleep {
-                    true => Stop::Idle(self.next_time()),
-                    false => Stop::Slice,
+                return Err(Turn::Stop(if asleep {
+                    Stop::Idle(self.next_time())
+                } else {
+                    Stop::Slice
                 }));
             }
             other => other?,
@@ -229,9 +231,10 @@ impl Machine {
         let mut blocked;
         let (mut first, mut second);
         loop {
-            blocked = match self.world.memory.is_quiet() {
-                true => u64::MAX,
-                false => self.serve_memory(event, roster),
+            blocked = if self.world.memory.is_quiet() {
+                u64::MAX
+            } else {
+                self.serve_memory(event, roster)
             };
             (first, second) = roster.first_two();
             let due = self.world.coherence.next_due();
@@ -324,8 +327,9 @@ impl Machine {
 
     /// The rest of a turn that the host has interrupted; `next` is the time of the next event.
     ///
-    /// Memory answers nobody before the turn is over. A hart that goes on from its loads waits for those that memory has
-    /// not answered, which ends its turn: so answers have to become known where turns begin, and not where the host looks.
+    /// Memory answers nobody before the turn is over. A hart that goes on from its loads waits for those that memory
+    /// has not answered, which ends its turn: so answers have to become known where turns begin, and not where the host
+    /// looks.
     #[cold]
     fn rest_of_turn(&self, next: u64, roster: &Roster) -> Option<HartTurn> {
         let (hart, end) = self.window.turn()?;
@@ -368,9 +372,10 @@ impl Machine {
         loop {
             let mut first = self.world.next_event().min(self.world.coherence.next_due());
             for h in self.harts.iter().filter(|h| !h.is_blocked()) {
-                first = first.min(match sleeps(h) {
-                    true => h.wake_cycle().unwrap_or(u64::MAX).max(h.cycle),
-                    false => h.cycle,
+                first = first.min(if sleeps(h) {
+                    h.wake_cycle().unwrap_or(u64::MAX).max(h.cycle)
+                } else {
+                    h.cycle
                 });
             }
             until = self.world.first_arrival(self.world.ps(first));
@@ -384,7 +389,8 @@ impl Machine {
         settled.unwrap_or_else(|e| refused(e));
     }
 
-    /// Checks what holds of caches and filters whenever [`Machine::run`] has returned. The first violation is the error.
+    /// Checks what holds of caches and filters whenever [`Machine::run`] has returned. The first violation is the
+    /// error.
     pub fn check_invariants(&mut self) -> Result<(), String> {
         let w = &mut *self.world;
         self.harts[0].check_invariants(w)?;
@@ -430,7 +436,8 @@ impl Machine {
         self.world.nobody_waits();
     }
 
-    /// Resumes the harts that have waited for another hart's fill. Returns the cycle of the one that is furthest behind.
+    /// Resumes the harts that have waited for another hart's fill. Returns the cycle of the one that is furthest
+    /// behind.
     pub(super) fn release_waiting(&mut self, roster: &mut Roster) -> u64 {
         let mut first = u64::MAX;
         while let Some((hart, cycle)) = self.world.fills.take_released() {

@@ -304,10 +304,7 @@ impl Surroundings {
             self.note_write(&req);
             self.post(&req, Kind::Write, None);
         }
-        let kind = match t.write {
-            true => Kind::Write,
-            false => Kind::Read,
-        };
+        let kind = if t.write { Kind::Write } else { Kind::Read };
         self.post(&req, kind, None);
     }
 
@@ -414,9 +411,10 @@ impl Fills {
     #[inline(always)]
     fn end(&mut self, hart: usize, cycle: u64) -> Option<usize> {
         let (line, asked) = std::mem::take(&mut self.wanted[hart]);
-        match asked {
-            true => self.hand_on(line, cycle),
-            false => None,
+        if asked {
+            self.hand_on(line, cycle)
+        } else {
+            None
         }
     }
 
@@ -535,15 +533,13 @@ impl MemPort for Surroundings {
     }
     #[inline]
     fn transfer(&mut self, req: &LineRequest, write: bool) -> Transfer {
-        let kind = match write {
-            true => Kind::Write,
-            false => Kind::Read,
-        };
+        let kind = if write { Kind::Write } else { Kind::Read };
         self.count_line(req, kind);
         if self.alone {
-            return Transfer::Done(match write {
-                true => self.write_at_once(req),
-                false => self.answer_at_once(req, Kind::Read),
+            return Transfer::Done(if write {
+                self.write_at_once(req)
+            } else {
+                self.answer_at_once(req, Kind::Read)
             });
         }
         if write {

@@ -155,9 +155,10 @@ pub fn to_number(
     let full = dotted(prefix, key);
     // `{ value = ..., source = ... }`, or the value itself.
     let inner = matches!(&node.value, Value::Table(t) if t.contains_key("value"));
-    let node = match inner {
-        true => node.table_mut().and_then(|t| t.get_mut("value")),
-        false => Some(node),
+    let node = if inner {
+        node.table_mut().and_then(|t| t.get_mut("value"))
+    } else {
+        Some(node)
     };
     let Some(node) = node else {
         return Ok(());

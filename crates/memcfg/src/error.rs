@@ -28,7 +28,8 @@ impl fmt::Display for Place {
 #[non_exhaustive]
 pub enum Error {
     /// No memory has this name.
-    #[error("there is no memory `{name}`{hint}; known are: {known} (a path must contain `/` or end in .toml)", hint = hint(.name, .known.split(", ")))]
+    #[error("there is no memory `{name}`{hint}; known are: {known} (a path must contain `/` or end in \
+        .toml)", hint = hint(.name, .known.split(", ")))]
     NotFound {
         /// The requested name.
         name: String,

@@ -182,7 +182,8 @@ impl Memory {
                 let node = get(&root, "kind").unwrap_or(&root);
                 return Err(node.wrong(
                     "kind",
-                    format!("`{other}` is not possible: expected device, board, xpoint, cxl, cache, flat or interleaved"),
+                    format!("`{other}` is not possible: expected device, board, xpoint, cxl, cache, flat or \
+                        interleaved"),
                 ));
             }
         };

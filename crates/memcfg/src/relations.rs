@@ -110,7 +110,8 @@ pub fn check(spec: &DeviceSpec, timings: &Node, commands: &Node) -> Result<(), E
         return Err(node.wrong(
             &dotted("timings", name),
             format!(
-                "contradiction: {} every {} = {interval} clocks: more than {row} for one access of a row and its end, and {busy} for the refresh, are needed, else requests starve",
+                "contradiction: {} every {} = {interval} clocks: more than {row} for one access of a row and its end, \
+                    and {busy} for the refresh, are needed, else requests starve",
                 r.command, r.interval
             ),
         ));

@@ -93,9 +93,10 @@ fn check(name: &str, settings: &[&str], requests: u64, pause: u64) {
         for i in log.iter().filter(|i| i.channel == channel) {
             checker.command(Entry::from(i));
         }
-        let found = match refreshed {
-            true => checker.finish(d.clock.edge_until(end)),
-            false => checker.violations().to_vec(),
+        let found = if refreshed {
+            checker.finish(d.clock.edge_until(end))
+        } else {
+            checker.violations().to_vec()
         };
         let found: Vec<String> = found
             .iter()

@@ -41,7 +41,8 @@ const DDR3: &str = "preset = \"ddr3-1600k\"\n";
 #[test]
 fn a_file_over_a_preset_and_settings_over_both() {
     let m = read(
-        &format!("{DDR3}[timings]\ntRCD = \"15 ns\"\ntRAS = \"36 ns\"\ntRC = \"51 ns\"\n[controller]\nread_queue = 8\n"),
+        &format!("{DDR3}[timings]\ntRCD = \"15 ns\"\ntRAS = \"36 ns\"\ntRC = \"51 ns\"\n[controller]\nread_queue = \
+            8\n"),
         &["timings.tRAS=37 ns", "controller.page={ timeout = { clocks = 100 } }"],
     )
     .unwrap();
@@ -152,7 +153,12 @@ fn missing_values() {
         "",
     );
     refused(&t, &[], &["energy.idd.idd5b", "missing"]);
-    let t = edited("ddr3", "refresh = [\n    { command = \"REFab\", interval = \"tREFI\", source = \"refresh\" },\n]\n", "");
+    let t = edited(
+        "ddr3",
+        "refresh = [\n    { command = \"REFab\", interval = \"tREFI\", source = \"refresh\" \
+        },\n]\n",
+        "",
+    );
     refused(&t, &[], &["commands.refresh", "[]"]);
 }
 
@@ -531,7 +537,8 @@ fn a_file_that_contains_itself_ends() {
     let dir = std::env::temp_dir().join(format!("nagori-memcfg-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     let path = dir.join("loop.toml");
-    let text = "kind = \"cxl\"\ndescription = \"x\"\nmemory = \"./loop.toml\"\n[link]\nlatency_down = \"1 ns\"\nlatency_up = \"1 ns\"\nps_per_byte = 1\nheader_bytes = 1\ncredits = 1\n";
+    let text = "kind = \"cxl\"\ndescription = \"x\"\nmemory = \"./loop.toml\"\n[link]\nlatency_down = \"1 \
+        ns\"\nlatency_up = \"1 ns\"\nps_per_byte = 1\nheader_bytes = 1\ncredits = 1\n";
     std::fs::write(&path, text).unwrap();
     let e = Memory::load(path.to_str().unwrap(), &[]).unwrap_err();
     std::fs::remove_dir_all(&dir).unwrap();

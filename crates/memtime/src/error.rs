@@ -8,10 +8,12 @@ use crate::units::Ps;
 #[non_exhaustive]
 pub enum Error {
     /// Text that is not a time.
-    #[error("'{0}' is not a time: write a number and one of s, ms, us, ns, ps (\"1000 ns\"), a whole number of picoseconds")]
+    #[error("'{0}' is not a time: write a number and one of s, ms, us, ns, ps (\"1000 ns\"), a whole number of \
+        picoseconds")]
     Time(String),
     /// Text that is not the period of a clock.
-    #[error("'{0}' is not a clock: write its period or its frequency with a unit, as a decimal or a fraction (\"5 ns\", \"937.5 ps\", \"200/3 MHz\"), 1 THz at most")]
+    #[error("'{0}' is not a clock: write its period or its frequency with a unit, as a decimal or a fraction (\"5 \
+        ns\", \"937.5 ps\", \"200/3 MHz\"), 1 THz at most")]
     Period(String),
     /// A length of time that must be a whole number of clocks, but is not.
     #[error("{length} is no whole number of clocks of {clock}: the nearest that are one are {below} and {above}")]

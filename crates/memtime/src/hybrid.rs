@@ -209,9 +209,10 @@ impl MemoryModel for Hybrid {
             let m = p.model.report(self.latest.max(at));
             let several = m.regions.len() > 1;
             s.regions.extend(m.regions.into_iter().map(|mut r| {
-                r.name = match several {
-                    true => format!("{}.{}", p.name, r.name),
-                    false => p.name.clone(),
+                r.name = if several {
+                    format!("{}.{}", p.name, r.name)
+                } else {
+                    p.name.clone()
                 };
                 r
             }));
@@ -270,9 +271,10 @@ impl MemoryModel for Hybrid {
             let parts = p.model.command_parts();
             let several = parts.len() > 1;
             let named = parts.into_iter().map(|q| CommandPart {
-                name: match several {
-                    true => format!("{}.{}", p.name, q.name),
-                    false => p.name.clone(),
+                name: if several {
+                    format!("{}.{}", p.name, q.name)
+                } else {
+                    p.name.clone()
                 },
                 ..q
             });

@@ -211,9 +211,10 @@ impl fmt::Display for Period {
             let digits = format!("{part:06}");
             return write!(f, "{}.{} ps", num / den, digits.trim_end_matches('0'));
         }
-        match num.is_multiple_of(1000) {
-            true => write!(f, "{}/{den} ns", num / 1000),
-            false => write!(f, "{num}/{den} ps"),
+        if num.is_multiple_of(1000) {
+            write!(f, "{}/{den} ns", num / 1000)
+        } else {
+            write!(f, "{num}/{den} ps")
         }
     }
 }
@@ -409,7 +410,8 @@ mod tests {
         }
         assert_eq!(p.whole_clocks(Ps(938)).unwrap(), 3);
         let e = p.whole_clocks(Ps(937)).unwrap_err().to_string();
-        assert_eq!(e, "937 ps is no whole number of clocks of 312.5 ps: the nearest that are one are 625 ps and 938 ps");
+        assert_eq!(e, "937 ps is no whole number of clocks of 312.5 ps: the nearest that are one are 625 ps and 938 \
+            ps");
         assert_eq!(p.nearest_hz(), 3_200_000_000);
         assert_eq!(period("200/3 Hz").nearest_hz(), 67);
         // Three cycles of 3 GHz are exactly 1 ns, however far from the start.

@@ -92,18 +92,20 @@ pub(crate) fn bad(what: impl Into<String>) -> Error {
 
 /// An error that names the part, unless the condition holds.
 pub(crate) fn ensure(right: bool, part: &str) -> Result<(), Error> {
-    match right {
-        true => Ok(()),
-        false => Err(bad(format!("impossible state ({part})"))),
+    if right {
+        Ok(())
+    } else {
+        Err(bad(format!("impossible state ({part})")))
     }
 }
 
 pub(crate) fn version(found: u32, known: u32, kind: &str) -> Result<(), Error> {
-    match found == known {
-        true => Ok(()),
-        false => Err(bad(format!(
+    if found == known {
+        Ok(())
+    } else {
+        Err(bad(format!(
             "version {found} of a {kind}, this program reads version {known}"
-        ))),
+        )))
     }
 }
 
@@ -249,9 +251,10 @@ pub(crate) fn same_fixed<T: Serialize>(
     changeable: &[&str],
     kind: &str,
 ) -> Result<(), Error> {
-    match fixed(own, changeable) == fixed(saved, changeable) {
-        true => Ok(()),
-        false => Err(bad(format!("it belongs to a {kind} of other parameters"))),
+    if fixed(own, changeable) == fixed(saved, changeable) {
+        Ok(())
+    } else {
+        Err(bad(format!("it belongs to a {kind} of other parameters")))
     }
 }
 

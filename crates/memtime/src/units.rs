@@ -33,8 +33,8 @@ impl Ps {
     /// Latest time that a model accepts: 210 days. The 3 days from there to 2^64 ps leave room to
     /// add any delay without overflow.
     pub const MAX_TIME: Ps = Ps(u64::MAX - (1 << 58));
-    /// The end of a machine's time, 210 days after its start: nothing runs from here on. Operations that are in progress then
-    /// still end before [`Ps::MAX_TIME`].
+    /// The end of a machine's time, 210 days after its start: nothing runs from here on. Operations that are in
+    /// progress then still end before [`Ps::MAX_TIME`].
     pub const END: Ps = Ps(Ps::MAX_TIME.0 - (1 << 50));
     /// Later than every event.
     pub const NEVER: Ps = Ps(u64::MAX);

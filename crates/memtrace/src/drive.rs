@@ -237,9 +237,10 @@ impl Arrivals {
             self.delayed += 1;
             self.longest_delay = self.longest_delay.max(at - from);
         }
-        match at > self.now || self.first.is_none() {
-            true => self.in_clock = 1,
-            false => self.in_clock += 1,
+        if at > self.now || self.first.is_none() {
+            self.in_clock = 1
+        } else {
+            self.in_clock += 1
         }
         self.now = at;
         self.first.get_or_insert(at);
@@ -456,7 +457,10 @@ fn check(o: &Options, source: &dyn Source) -> Result<(), Error> {
     if o.threads > 1 {
         let waits = "several threads: each request would have to wait for";
         if let Mode::Dependent { .. } = o.mode {
-            return wrong(&format!("{waits} the one before, and nothing is left to be done at the same time; the dependent mode takes one"));
+            return wrong(&format!(
+                "{waits} the one before, and nothing is left to be done at the same time; the \
+                dependent mode takes one"
+            ));
         }
         if o.outstanding.is_some() {
             return wrong(&format!(
@@ -596,9 +600,10 @@ impl<'m> Driver<'m> {
             };
             let latency = c.done_at.saturating_sub(*from);
             let write = c.kind == Kind::Write;
-            match write {
-                false => self.read.add(latency),
-                true => self.write.add(latency),
+            if write {
+                self.write.add(latency)
+            } else {
+                self.read.add(latency)
             }
             self.series.add(c.done_at, write, *bytes);
             *bytes = 0;

@@ -43,7 +43,8 @@ pub enum Error {
         what: String,
     },
     /// Something else follows compressed data.
-    #[error("{name}, after {place}: bytes that are no {compression} data follow the compressed data, which are whole: remove them, or make the file again")]
+    #[error("{name}, after {place}: bytes that are no {compression} data follow the compressed data, which are whole: \
+        remove them, or make the file again")]
     Trailing {
         /// Name of the trace.
         name: String,

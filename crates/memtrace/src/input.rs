@@ -115,7 +115,8 @@ fn foreign(head: &[u8]) -> Option<String> {
     }
     if head.starts_with(b"\xef\xbb\xbf") {
         return Some(
-            "the text begins with a byte order mark (BOM) of UTF-8; expected text without one (`tail -c +4 FILE`)".into(),
+            "the text begins with a byte order mark (BOM) of UTF-8; expected text without one (`tail -c +4 \
+                FILE`)".into(),
         );
     }
     let marked = head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff");
@@ -391,9 +392,10 @@ impl Reader {
     fn text(&mut self) -> Result<Option<Record>, Error> {
         loop {
             if !self.line()? {
-                return match self.any || self.skipped > 0 {
-                    true => Ok(None),
-                    false => Err(self.malformed(BLANK.into())),
+                return if self.any || self.skipped > 0 {
+                    Ok(None)
+                } else {
+                    Err(self.malformed(BLANK.into()))
                 };
             }
             if self.buffer.trim_ascii().is_empty() {
@@ -426,7 +428,8 @@ impl Reader {
                 Ok(None)
             }
             Ok(Line::Other) => Err(self.malformed(
-                "a packet that is neither a read nor a write request (command 1 or 4); such ones can be left out on demand (--skip-other)".into(),
+                "a packet that is neither a read nor a write request (command 1 or 4); such ones can be left out on \
+                    demand (--skip-other)".into(),
             )),
             Err(e) => Err(self.malformed(e)),
         }
@@ -563,9 +566,10 @@ impl Source for Reader {
     }
 
     fn place(&self) -> Place {
-        match self.format.is_text() {
-            true => Place::Line(self.count),
-            false => Place::Record(self.count),
+        if self.format.is_text() {
+            Place::Line(self.count)
+        } else {
+            Place::Record(self.count)
         }
     }
 

@@ -76,9 +76,10 @@ pub fn place(r: Record, base: u64, rule: Unaligned, count: &mut u64) -> Result<R
         0 => r,
         _ => rebase(r, base)?,
     };
-    let placed = match is_unaligned(&moved) {
-        false => moved,
-        true => align(moved, rule, count)?,
+    let placed = if is_unaligned(&moved) {
+        align(moved, rule, count)?
+    } else {
+        moved
     };
     // Whether the access ends within 64-bit addresses is a matter of its address in the trace.
     match (placed.addr + base).checked_add(u64::from(placed.bytes.saturating_sub(1))) {
@@ -89,9 +90,10 @@ pub fn place(r: Record, base: u64, rule: Unaligned, count: &mut u64) -> Result<R
 
 #[cold]
 fn beyond_the_end(r: Record) -> String {
-    let remedy = match is_unaligned(&r) && r.bytes <= LINE {
-        true => "; --unaligned truncate drops the low bits of its address",
-        false => "",
+    let remedy = if is_unaligned(&r) && r.bytes <= LINE {
+        "; --unaligned truncate drops the low bits of its address"
+    } else {
+        ""
     };
     format!(
         "the access of {} bytes at {:#x} reaches beyond the last address, {:#x}{remedy}",

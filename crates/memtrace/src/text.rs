@@ -114,9 +114,10 @@ fn shown(line: &[u8]) -> String {
     const LENGTH: usize = 60;
     let text = String::from_utf8_lossy(&line[..line.len().min(LENGTH)]).into_owned();
     let text: String = text.escape_debug().collect();
-    match line.len() > LENGTH {
-        true => text + "...",
-        false => text,
+    if line.len() > LENGTH {
+        text + "..."
+    } else {
+        text
     }
 }
 

@@ -143,7 +143,8 @@ fn errors_name_the_line() {
     let e = read(text).unwrap_err().to_string();
     assert_eq!(
         e,
-        "t, line 4: no known address: '12x' in 'LD 12x'; expected 'LD addr' or 'ST addr' (decimal, or hexadecimal with 0x)"
+        "t, line 4: no known address: '12x' in 'LD 12x'; expected 'LD addr' or 'ST addr' (decimal, or hexadecimal with \
+            0x)"
     );
     let long = [b"LD 0\n".to_vec(), vec![b'7'; 100_000]].concat();
     let e = read(long).unwrap_err().to_string();

@@ -19,9 +19,9 @@
 //! 100 000 requests of 64 bytes, `nagori mem gen` with seed 1 over the whole memory (`Zipf`: 64 MiB,
 //! exponent 0.99), 30 % writes in all but `Sequential` and `Random`. Saturated: one request is offered
 //! in every clock, and its latency counts from when it is accepted. Paced: one in every so many clocks, and
-//! its latency counts from then on; as many as are due are offered in a clock. Dependent: each is offered when the one before is complete. The devices
-//! are `ddr3` (1600K, one rank and two) and `ddr4` (2400R, two ranks). Clocks are those to the last
-//! beat of data; Ramulator's own clock stands at one when it issues the first command.
+//! its latency counts from then on; as many as are due are offered in a clock. Dependent: each is offered when the one
+//! before is complete. The devices are `ddr3` (1600K, one rank and two) and `ddr4` (2400R, two ranks). Clocks are those
+//! to the last beat of data; Ramulator's own clock stands at one when it issues the first command.
 
 use nagori_memcfg::Memory;
 use nagori_memtime::Ps;
@@ -260,7 +260,8 @@ fn ramulator2_in_its_first_version() {
     let rules = "controller.rules=[\
         {prev=\"RD\",next=\"WR\",scope=\"other_rank\",replaces=\"CL + BL/2 + tRTRS - CWL\",latency=\"BL/2 + tRTRS\"},\
         {prev=\"WR\",next=\"WR\",scope=\"other_rank\",replaces=\"BL/2 + tRTRS\",latency=\"BL/2\"},\
-        {prev=\"WR\",next=\"RD\",scope=\"other_rank\",replaces=\"max(1, CWL + BL/2 + tRTRS - CL)\",latency=\"CL + BL/2 + tRTRS - CWL\"}]";
+        {prev=\"WR\",next=\"RD\",scope=\"other_rank\",replaces=\"max(1, CWL + BL/2 + tRTRS - CL)\",latency=\"CL + BL/2 \
+            + tRTRS - CWL\"}]";
     let set = [RAMULATOR2_RFC, rules];
     let (c, a, l) = play("ramulator2", &set, Ddr4, Mixed, Saturated, 500_000);
     assert_eq!((c, a), (2_345_713, 499_998));

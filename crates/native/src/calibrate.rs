@@ -1,8 +1,8 @@
-//! The latencies of this host's memory, by own loops: `D0`, the latency of a miss, and `w`, the same over the latency of a
-//! hit in the last-level cache.
+//! The latencies of this host's memory, by own loops: `D0`, the latency of a miss, and `w`, the same over the latency
+//! of a hit in the last-level cache.
 //!
-//! A chain of pointers in random order, so that no prefetcher helps, is followed once around in memory of different sizes;
-//! the least of several rounds counts, as whatever else the host does only adds time.
+//! A chain of pointers in random order, so that no prefetcher helps, is followed once around in memory of different
+//! sizes; the least of several rounds counts, as whatever else the host does only adds time.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -70,8 +70,8 @@ pub fn measure(system: &System) -> Result<Measured, String> {
         return Err("there is one level of caches only".into());
     }
     let l2 = caches.iter().find(|c| c.0 == 2).map_or(l1 * 2, |c| c.1);
-    // In the middle between two levels by ratio; memory well beyond the last one, whose share of a virtual machine may be
-    // smaller than it says.
+    // In the middle between two levels by ratio; memory well beyond the last one, whose share of a virtual machine may
+    // be smaller than it says.
     let middle = |a: u64, b: u64| ((a as f64 * b as f64).sqrt() as u64).max(a * 3 / 2) & !4095;
     let bytes = [
         llc.saturating_mul(4).clamp(64 << 20, 1 << 30),
@@ -96,7 +96,8 @@ pub fn measure(system: &System) -> Result<Measured, String> {
 /// Bytes between two pointers of the chain: two lines, as some processors fetch lines in pairs.
 const STRIDE: usize = 128;
 
-/// Follows a chain of pointers through so many bytes. Returns the time of a step, and how far rounds lay apart in thousandths.
+/// Follows a chain of pointers through so many bytes. Returns the time of a step, and how far rounds lay apart in
+/// thousandths.
 fn chase(bytes: u64) -> (Ps, u32) {
     let n = (bytes as usize / STRIDE).max(16);
     let words = STRIDE / 4;
@@ -168,8 +169,8 @@ mod tests {
             .contains("how large"));
     }
 
-    /// Within one process the order of the levels is certain, whatever the host's load: L1 is an order of magnitude faster
-    /// than memory.
+    /// Within one process the order of the levels is certain, whatever the host's load: L1 is an order of magnitude
+    /// faster than memory.
     #[test]
     fn a_chain_in_memory_is_slower_than_one_in_l1() {
         let (near, _) = chase(8 << 10);

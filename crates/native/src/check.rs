@@ -185,7 +185,8 @@ fn try_counter(layer: &mut dyn Layer, event: &str, what: &What) -> Result<String
     }
     let r = persist(|| handle.read()).map_err(|e| explain(event, e, target))?;
     if r.enabled > 0 && r.running == 0 {
-        let why = "it was accepted, but never got onto the hardware: another user holds all counters, or the hypervisor only pretends to have them";
+        let why = "it was accepted, but never got onto the hardware: another user holds all counters, or the \
+            hypervisor only pretends to have them";
         return Err(Unusable::Counter {
             event: event.into(),
             why: why.into(),

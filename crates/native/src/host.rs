@@ -76,7 +76,8 @@ impl System {
             .ok()
     }
 
-    /// Clock of the first CPU, as the kernel says: its greatest without turbo if it is known, else the one of this moment.
+    /// Clock of the first CPU, as the kernel says: its greatest without turbo if it is known, else the one of this
+    /// moment.
     pub fn clock_hz(&self) -> Option<u64> {
         if let Some(khz) = self.read("sys/devices/system/cpu/cpu0/cpufreq/base_frequency") {
             return khz.parse::<u64>().ok()?.checked_mul(1000);
@@ -239,13 +240,15 @@ mod tests {
 
     #[test]
     fn cpuinfo_of_both_architectures() {
-        let x86 = "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 45\nmodel name\t: Xeon E5\nflags\t\t: fpu hypervisor lm\n\n";
+        let x86 = "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 45\nmodel name\t: Xeon \
+            E5\nflags\t\t: fpu hypervisor lm\n\n";
         let p = Processor::parse(x86);
         assert_eq!(
             (p.vendor.as_str(), p.family, p.model, p.virtual_machine),
             ("GenuineIntel", 6, 45, true)
         );
-        let arm = "processor\t: 0\nCPU implementer\t: 0x41\nCPU architecture: 8\nCPU variant\t: 0x3\nCPU part\t: 0xd0c\n";
+        let arm = "processor\t: 0\nCPU implementer\t: 0x41\nCPU architecture: 8\nCPU variant\t: 0x3\nCPU part\t: \
+            0xd0c\n";
         let p = Processor::parse(arm);
         assert_eq!(
             (p.vendor.as_str(), p.family, p.model, p.virtual_machine),

@@ -3,7 +3,8 @@
 //!
 //! - [`processors`]: which events of which processor give the counts of the method, as data.
 //! - [`host`]: what this host is.
-//! - [`source`]: where counts come from: counters of the processor ([`source::perf`]), a recorded stream, a synthetic one.
+//! - [`source`]: where counts come from: counters of the processor ([`source::perf`]), a recorded stream, a synthetic
+//! one.
 //! - [`check`]: whether the host can do what is asked, and if not, why. Nothing runs without a passed check.
 //! - [`method`]: latencies and formulas as files.
 //! - [`monitor`]: threads, their epochs and accounts.

@@ -21,7 +21,8 @@ mod optional {
     }
 }
 
-/// Parameters of which some may be left to others: the command line goes before a file, and a file before what the source says.
+/// Parameters of which some may be left to others: the command line goes before a file, and a file before what the
+/// source says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Method {
@@ -89,7 +90,8 @@ impl Method {
     pub fn model(self, from_l1: bool) -> Result<Model, String> {
         let variant = self.variant.unwrap_or_default();
         let missing = |what: &str, option: &str| {
-            format!("{what} is not given: {option}, or a file with --method; `nagori native --calibrate` measures this host's")
+            format!("{what} is not given: {option}, or a file with --method; `nagori native --calibrate` measures this \
+                host's")
         };
         let stalls = variant.needs_stalls();
         let weight = match self.weight {
@@ -176,7 +178,11 @@ mod tests {
 
     #[test]
     fn quartz_needs_no_latency_of_writes() {
-        let m = Method::parse("variant = \"quartz\"\nread = \"2 ns\"\ndram = \"1 ns\"\nweight = \"2\"\nclock = \"1 GHz\"").unwrap();
+        let m = Method::parse(
+            "variant = \"quartz\"\nread = \"2 ns\"\ndram = \"1 ns\"\nweight = \"2\"\nclock = \"1 \
+            GHz\"",
+        )
+        .unwrap();
         assert!(m.model(false).is_ok());
     }
 }

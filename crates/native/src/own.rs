@@ -113,8 +113,8 @@ struct Connection {
 /// Runs a program to its end, and all its children.
 ///
 /// # Errors
-/// If the program cannot be emulated (it is not found, or is linked statically), if a thread of it escapes, or if the source
-/// fails, or if `ended` says that the user wants it; then the program is ended.
+/// If the program cannot be emulated (it is not found, or is linked statically), if a thread of it escapes, or if the
+/// source fails, or if `ended` says that the user wants it; then the program is ended.
 pub fn run(
     program: &OsStr,
     arguments: &[OsString],
@@ -252,8 +252,8 @@ impl Server {
         status.ok_or_else(|| Error::Incomplete("the program has no status".into()))
     }
 
-    /// Looks for threads and children into which no helper was loaded: they would run without emulation. One that is seen
-    /// twice is one too many.
+    /// Looks for threads and children into which no helper was loaded: they would run without emulation. One that is
+    /// seen twice is one too many.
     fn look(&mut self) -> Result<(), Error> {
         let mut found = BTreeSet::new();
         let number = |text: &str| text.parse::<i32>().ok();
@@ -281,7 +281,10 @@ impl Server {
             }
         }
         if let Some((pid, other)) = found.intersection(&self.suspects).next() {
-            let why = format!("{other} (a thread or child of process {pid}) runs without the helper, so without emulation");
+            let why = format!(
+                "{other} (a thread or child of process {pid}) runs without the helper, so without \
+                emulation"
+            );
             return Err(Error::Incomplete(why));
         }
         self.suspects = found;
@@ -379,8 +382,8 @@ impl Server {
         }
     }
 
-    /// A connection was closed: by a thread that has ended or was killed, by another program that has taken over, or by a
-    /// program that closes all its files. In the last two cases the thread comes back.
+    /// A connection was closed: by a thread that has ended or was killed, by another program that has taken over, or by
+    /// a program that closes all its files. In the last two cases the thread comes back.
     fn ended(&mut self, c: &Connection) {
         let Some((tid, pid)) = c.thread else { return };
         let back = self.connections.iter().any(|o| o.thread == c.thread);
@@ -429,7 +432,8 @@ fn find(program: &OsStr) -> Result<PathBuf, Error> {
 /// Refuses programs into which the dynamic linker will load no helper.
 ///
 /// # Errors
-/// If the program (or the interpreter that its first line names) cannot be read, is no ELF file, or is linked statically.
+/// If the program (or the interpreter that its first line names) cannot be read, is no ELF file, or is linked
+/// statically.
 pub fn check_program(path: &Path) -> Result<(), Error> {
     let wrong = |why: &str| {
         Err(Error::Program {
@@ -473,7 +477,8 @@ pub fn check_program(path: &Path) -> Result<(), Error> {
         at.is_some_and(|at| at < 1 << 16 && number(at, 4) == Some(3))
     });
     if !dynamic {
-        return wrong("it is linked statically, so the helper cannot be loaded into it; --pid or --tid stop it from outside");
+        return wrong("it is linked statically, so the helper cannot be loaded into it; --pid or --tid stop it from \
+            outside");
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Programs with injected delays, on real threads. The source is synthetic: every nanosecond of a thread's own processor
-//! time counts as much stall as the test says, so the delay is known.
+//! Programs with injected delays, on real threads. The source is synthetic: every nanosecond of a thread's own
+//! processor time counts as much stall as the test says, so the delay is known.
 
 mod common;
 
@@ -34,8 +34,8 @@ fn always_waiting() -> Monitor {
     waiting(1, Epochs::of(10 * MS))
 }
 
-/// All of a program's work was asked for, however fast the host is: as much as the processor time that the program prints at its end
-/// where nothing is delayed. All of its work counts as waiting, which takes as long again.
+/// All of a program's work was asked for, however fast the host is: as much as the processor time that the program
+/// prints at its end where nothing is delayed. All of its work counts as waiting, which takes as long again.
 fn all_work_asked(built: &Built, outcome: &Ran) {
     let plain = run(built, &[], waiting(0, Epochs::of(10 * MS)));
     let work: f64 = plain.output.trim().parse().unwrap();
@@ -46,8 +46,8 @@ fn all_work_asked(built: &Built, outcome: &Ran) {
     );
 }
 
-/// What is asked is proportional to the latency, whatever the length of epochs; what is waited is what was asked, but for
-/// the last epoch's rounding.
+/// What is asked is proportional to the latency, whatever the length of epochs; what is waited is what was asked, but
+/// for the last epoch's rounding.
 #[test]
 fn what_is_asked_is_waited_whatever_the_latency_and_the_epoch() {
     let worker = worker();

@@ -369,9 +369,10 @@ impl Server {
 
     fn unlink(&mut self, dir: &Node, name: &[u8], directory: bool) -> Result<(), Errno> {
         let stat = stat_child(dir, name)?;
-        let flags = match directory {
-            true => AtFlags::REMOVEDIR,
-            false => AtFlags::empty(),
+        let flags = if directory {
+            AtFlags::REMOVEDIR
+        } else {
+            AtFlags::empty()
         };
         fs::unlinkat(dir.fd(), check_name(name)?, flags)?;
         self.gone(Some(stat));

@@ -15,7 +15,8 @@ pub enum Error {
         source: io::Error,
     },
     /// Another process has the file.
-    #[error("{}: in use by another machine; a clone of its own for each (`nagori nvmm clone`), or `overlay=temp` and `ro` for all, would work", path.display())]
+    #[error("{}: in use by another machine; a clone of its own for each (`nagori nvmm clone`), or `overlay=temp` and \
+        `ro` for all, would work", path.display())]
     Locked {
         /// The file.
         path: PathBuf,

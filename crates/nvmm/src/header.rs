@@ -163,7 +163,8 @@ impl Header {
         };
         if page.len() < PAGE as usize || word(0) != MAGIC {
             return Err(no_image(
-                "it does not begin as one; `nagori nvmm create` makes one, `nagori nvmm import` makes one from raw bytes",
+                "it does not begin as one; `nagori nvmm create` makes one, `nagori nvmm import` makes one from raw \
+                    bytes",
             ));
         }
         if word(1) != FORMAT {

@@ -7,8 +7,8 @@
 //! opened, they are put back: what is found is exactly what was durable when the machine ended, however it
 //! ended (`kill -9` included).
 //!
-//! What the host's own crash or power cut leaves is not promised beyond [`Image::close`], which writes everything to the
-//! host's medium.
+//! What the host's own crash or power cut leaves is not promised beyond [`Image::close`], which writes everything to
+//! the host's medium.
 //!
 //! One machine at a time writes to an image (`flock`); while it does, nobody else can open it.
 

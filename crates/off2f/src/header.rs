@@ -175,12 +175,13 @@ impl<'a> Reader<'a> {
 
     /// Refuses anything but zeros from `at` to the checksum.
     fn nothing_behind(&self, at: usize) -> Result<(), Error> {
-        match self.bytes[at..SUM].iter().all(|&b| b == 0) {
-            true => Ok(()),
-            false => Err(damaged(
+        if self.bytes[at..SUM].iter().all(|&b| b == 0) {
+            Ok(())
+        } else {
+            Err(damaged(
                 self.file,
                 "its header has fields that are not known",
-            )),
+            ))
         }
     }
 }
@@ -245,12 +246,13 @@ impl Header {
             && h.cut_offset >= h.text_offset
             && h.cut_offset + h.cut_pages * PAGE <= h.text_offset + h.text_pages * PAGE
             && h.cut_offset + h.cut_pages * PAGE <= h.elf_bytes;
-        match sound {
-            true => Ok(h),
-            false => Err(damaged(
+        if sound {
+            Ok(h)
+        } else {
+            Err(damaged(
                 FILE,
                 "the fields of its header contradict each other",
-            )),
+            ))
         }
     }
 
@@ -308,12 +310,13 @@ impl Text {
             vaddr: r.word(64),
             checksum: r.word(72),
         };
-        match t.pages > 0 && t.pages <= MAX_ELF / PAGE + 1 && t.vaddr.is_multiple_of(PAGE) {
-            true => Ok(t),
-            false => Err(damaged(
+        if t.pages > 0 && t.pages <= MAX_ELF / PAGE + 1 && t.vaddr.is_multiple_of(PAGE) {
+            Ok(t)
+        } else {
+            Err(damaged(
                 FILE,
                 "the fields of its header contradict each other",
-            )),
+            ))
         }
     }
 }

@@ -45,7 +45,8 @@ fn real_files() {
     let source = dir.join("a.c");
     std::fs::write(
         &source,
-        "#include <stdio.h>\nint main(void) { return puts(\"x\") < 0; }\n#ifdef ALONE\nint puts(const char *t) { return *t; }\nvoid _start(void) { main(); }\n#endif\n",
+        "#include <stdio.h>\nint main(void) { return puts(\"x\") < 0; }\n#ifdef ALONE\nint puts(const char *t) { \
+            return *t; }\nvoid _start(void) { main(); }\n#endif\n",
     )
     .unwrap();
     for flags in [

@@ -43,7 +43,8 @@ fn conflicts_name_both_sides() {
     );
     assert_eq!(
         e.unwrap_err().to_string(),
-        "address ranges overlap: `second` at 0x100000ff..=0x100010fe and `uart` at 0x10000000..=0x100000ff; move one of them"
+        "address ranges overlap: `second` at 0x100000ff..=0x100010fe and `uart` at 0x10000000..=0x100000ff; move one \
+            of them"
     );
     let e = bus.attach(
         "second",
@@ -535,13 +536,10 @@ proptest! {
             let step = |bus: &mut Bus| {
                 bus.run_events(Ps(now));
                 prop_assert!(bus.next_event() > Ps(now));
-                let result = match is_write {
-                    true => bus.write(addr, size, value, Ps(now), 1).map(|_| 0),
-                    false => bus.read(addr, size, Ps(now), 1).map(|r| match r {
+                let result = if is_write { bus.write(addr, size, value, Ps(now), 1).map(|_| 0) } else { bus.read(addr, size, Ps(now), 1).map(|r| match r {
                         BusRead::Value(v) => v,
                         BusRead::Control(_) => 0,
-                    }),
-                };
+                    }) };
                 Ok((result, bus.hart_lines(0), bus.hart_lines(1), bus.next_event(), bus.take_power_request(), bus.take_dma_writes()))
             };
             let first = step(&mut bus)?;

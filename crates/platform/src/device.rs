@@ -50,13 +50,14 @@ impl BusFault {
         offset: u64,
         size: u8,
     ) -> Result<(), BusFault> {
-        match allowed.contains(&size) {
-            true => Ok(()),
-            false => Err(BusFault::Width {
+        if allowed.contains(&size) {
+            Ok(())
+        } else {
+            Err(BusFault::Width {
                 device,
                 offset,
                 size,
-            }),
+            })
         }
     }
 }
@@ -318,8 +319,9 @@ impl DeviceCx<'_> {
         self.wires.transfers_cost
     }
 
-    /// The device transfers the line of an address, or a part of it, now. This is the load of the bus and of memory alone:
-    /// bytes are moved by [`DeviceCx::dma_read`] and [`DeviceCx::dma_write`], which also report what is not permitted.
+    /// The device transfers the line of an address, or a part of it, now. This is the load of the bus and of memory
+    /// alone: bytes are moved by [`DeviceCx::dma_read`] and [`DeviceCx::dma_write`], which also report what is not
+    /// permitted.
     pub fn transfer(&mut self, addr: u64, access: Access) {
         let addr = match &self.wires.iomap {
             Some(table) => table.peek_device(self.irq, addr, access),
@@ -334,8 +336,8 @@ impl DeviceCx<'_> {
         }
     }
 
-    /// The device has taken something from the driver that leaves the machine now or later; `queue` is 0 for devices without
-    /// queues.
+    /// The device has taken something from the driver that leaves the machine now or later; `queue` is 0 for devices
+    /// without queues.
     pub fn sends(&self, queue: usize) {
         let queue = queue as u16;
         self.wires.deeds.add(self.now, DeviceDeed::Sends { queue });

@@ -233,9 +233,10 @@ fn caches(config: &MachineConfig) -> Vec<Node> {
 /// The nodes of NVMM, if there is any.
 fn exposed(config: &MachineConfig) -> Expose {
     let m = &config.memory;
-    match m.nvmm_base() < m.managed_end() {
-        true => m.expose,
-        false => Expose::Hidden,
+    if m.nvmm_base() < m.managed_end() {
+        m.expose
+    } else {
+        Expose::Hidden
     }
 }
 

@@ -1,9 +1,10 @@
-//! The names of a Linux kernel's functions, from its own table in guest memory (`kernel/kallsyms.c`, as `scripts/kallsyms.c` lays
-//! it out), so that nobody has to read them in the guest.
+//! The names of a Linux kernel's functions, from its own table in guest memory (`kernel/kallsyms.c`, as
+//! `scripts/kallsyms.c` lays it out), so that nobody has to read them in the guest.
 //!
-//! The parts of the table lie behind one another, each at a multiple of eight bytes: the number of symbols, their names (each a
-//! length and numbers of tokens), markers (where each 256th name begins), the 256 tokens, where each of them begins. The
-//! addresses, offsets from a base, stand in front of that, or behind it since Linux 6.4. Numbers are little-endian.
+//! The parts of the table lie behind one another, each at a multiple of eight bytes: the number of symbols, their names
+//! (each a length and numbers of tokens), markers (where each 256th name begins), the 256 tokens, where each of them
+//! begins. The addresses, offsets from a base, stand in front of that, or behind it since Linux 6.4. Numbers are
+//! little-endian.
 
 use nagori_ram::{GuestRam, PAGE};
 
@@ -24,10 +25,12 @@ const PIECE: u64 = 1 << 20;
 /// Addresses of a kernel are in the upper half, and it begins with a page.
 const UPPER: u64 = 1 << 63;
 
-/// Functions as [`Symbols::add_table`](crate::Symbols::add_table) takes them: address, size (0: up to the next one), name.
+/// Functions as [`Symbols::add_table`](crate::Symbols::add_table) takes them: address, size (0: up to the next one),
+/// name.
 pub type Table = Vec<(u64, u64, String)>;
 
-/// The functions of the kernel in guest memory; `None` if there is none, or if it has no table, or not relocated itself yet.
+/// The functions of the kernel in guest memory; `None` if there is none, or if it has no table, or not relocated itself
+/// yet.
 pub fn functions(ram: &GuestRam) -> Option<Table> {
     let memory = Memory(ram);
     for range in ram.touched() {

@@ -34,8 +34,8 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Adds the lines of an ELF file that was loaded `bias` above its link addresses. Returns the number of rows: 0 if it
-    /// has no line table.
+    /// Adds the lines of an ELF file that was loaded `bias` above its link addresses. Returns the number of rows: 0 if
+    /// it has no line table.
     pub fn add(&mut self, file: &str, bytes: &[u8], bias: u64) -> Result<usize, Error> {
         let wrong = |problem: String| Error::Lines {
             file: file.to_string(),
@@ -74,9 +74,10 @@ impl Lines {
     }
 
     fn rows(&mut self, elf: &object::File<'_>) -> Result<Vec<Row>, String> {
-        let endian = match elf.is_little_endian() {
-            true => RunTimeEndian::Little,
-            false => RunTimeEndian::Big,
+        let endian = if elf.is_little_endian() {
+            RunTimeEndian::Little
+        } else {
+            RunTimeEndian::Big
         };
         let sections = DwarfSections::load(|id| section(elf, id.name()))?;
         let dwarf = sections.borrow(|bytes| EndianSlice::new(bytes, endian));

@@ -153,9 +153,10 @@ impl Profile {
         self.scratch = frames;
         let v = self.rows.entry(key).or_default();
         v.cycles += s.cycles;
-        match s.write {
-            true => v.writes += 1,
-            false => v.reads += 1,
+        if s.write {
+            v.writes += 1
+        } else {
+            v.reads += 1
         }
     }
 

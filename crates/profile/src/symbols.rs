@@ -37,9 +37,10 @@ impl Symbols {
             file: file.to_string(),
             problem,
         };
-        let found = match bytes.starts_with(&elf::ELFMAG) {
-            true => from_elf(bytes).map_err(|e| wrong(e.to_string()))?,
-            false => from_list(bytes).map_err(wrong)?,
+        let found = if bytes.starts_with(&elf::ELFMAG) {
+            from_elf(bytes).map_err(|e| wrong(e.to_string()))?
+        } else {
+            from_list(bytes).map_err(wrong)?
         };
         Ok(self.add_table(file, found, bias))
     }
@@ -164,9 +165,10 @@ fn from_list(bytes: &[u8]) -> Result<Vec<(u64, u64, String)>, String> {
             out.push((addr, 0, name.to_string()));
         }
     }
-    match out.is_empty() {
-        true => Err("it names no code (read /proc/kallsyms as root)".into()),
-        false => Ok(out),
+    if out.is_empty() {
+        Err("it names no code (read /proc/kallsyms as root)".into())
+    } else {
+        Ok(out)
     }
 }
 
@@ -177,7 +179,8 @@ mod tests {
     #[test]
     fn lists_name_code_up_to_the_next_symbol() {
         let mut s = Symbols::default();
-        let text = b"ffffffff80000000 T _start\nffffffff80000010 t inner\nffffffff80000010 T alias\nffffffff80000100 D data\nffffffff80000200 T last\t[mod]\n";
+        let text = b"ffffffff80000000 T _start\nffffffff80000010 t inner\nffffffff80000010 T alias\nffffffff80000100 D \
+            data\nffffffff80000200 T last\t[mod]\n";
         assert_eq!(s.add("map", text, 0).unwrap(), 3);
         let name = |a: u64| s.lookup(a).map(|s| s.name.as_str());
         assert_eq!(name(0xffff_ffff_8000_0000), Some("_start"));

@@ -6,8 +6,8 @@ use nagori_cli::library;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-/// Explores as `nagori crash` does with these options, and returns its report as JSON. `checker`, if given, is called with
-/// the output and the labels of each recovery that has succeeded; what it returns is what is wrong, or `None`.
+/// Explores as `nagori crash` does with these options, and returns its report as JSON. `checker`, if given, is called
+/// with the output and the labels of each recovery that has succeeded; what it returns is what is wrong, or `None`.
 #[pyfunction]
 #[pyo3(signature = (options, checker, log, cancel))]
 pub fn crash(

@@ -5,8 +5,8 @@
 //! is reserved before the first store to a part of the file, by the functions that write to
 //! [`GuestRam`]; whoever writes to memory by its address must have written to the same page by
 //! them before. Reserved space alone does not suffice: ext4 may need one more block to note that a reserved one is now
-//! in use, so the pages of the part are made writable, too, which says so instead. If there is no space, the part of memory no longer leads to the file: it keeps the
-//! state of that moment, and the failure is reported.
+//! in use, so the pages of the part are made writable, too, which says so instead. If there is no space, the part of
+//! memory no longer leads to the file: it keeps the state of that moment, and the failure is reported.
 
 use super::{GuestRam, RamError};
 use rustix::fs::{fallocate, FallocateFlags};
@@ -100,15 +100,16 @@ fn reserve(file: &File, at: u64, len: u64) -> io::Result<()> {
     }
 }
 
-/// Makes whole pages of a mapping of a file writable, without changing what is in them: an error where a store would kill
-/// the process. Hosts before Linux 5.14 cannot say that; there a store has to show it.
+/// Makes whole pages of a mapping of a file writable, without changing what is in them: an error where a store would
+/// kill the process. Hosts before Linux 5.14 cannot say that; there a store has to show it.
 fn make_writable(at: *mut u8, len: usize) -> io::Result<()> {
     loop {
         // SAFETY: this advice changes no byte of memory, whatever is mapped there.
         match unsafe { madvise(at.cast(), len, Advice::LinuxPopulateWrite) } {
             Ok(()) | Err(Errno::INVAL) => return Ok(()),
             Err(Errno::INTR | Errno::AGAIN) => {}
-            // A store would be answered by SIGBUS. The kernel does not say why: a full file system, or a disk that fails.
+            // A store would be answered by SIGBUS. The kernel does not say why: a full file system, or a disk that
+            // fails.
             Err(Errno::FAULT) => return Err(Errno::NOSPC.into()),
             Err(e) => return Err(e.into()),
         }
@@ -359,8 +360,8 @@ impl FileWords {
         })
     }
 
-    /// Makes sure that there is space for words from `first` on, in whole pages, in the file, in which the mapping begins at
-    /// `at`. Makes the file longer if need be.
+    /// Makes sure that there is space for words from `first` on, in whole pages, in the file, in which the mapping
+    /// begins at `at`. Makes the file longer if need be.
     pub fn reserve(&self, file: &File, at: u64, first: usize, words: usize) -> io::Result<()> {
         assert!(
             first + words <= self.words,

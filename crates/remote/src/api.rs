@@ -84,8 +84,8 @@ pub const MAX_DUMP: u64 = 256 << 10;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PowerCutAt {
-    /// A point as `--power-cut-at` takes it: insn:N, time:T, marker:LABEL[:N], nvmm-write:N, fence:N, flush:N. Instructions
-    /// and time count from the machine's start, the others from now.
+    /// A point as `--power-cut-at` takes it: insn:N, time:T, marker:LABEL[:N], nvmm-write:N, fence:N, flush:N.
+    /// Instructions and time count from the machine's start, the others from now.
     pub when: String,
 }
 
@@ -311,7 +311,8 @@ pub const METHODS: &[Method] = &[
     method!("snapshot", Snapshot, Command::Snapshot, Written,
         "Write the whole machine to a file, which `nagori resume` continues"),
     method!("dump", Dump, Command::Dump, Dumped,
-        "Read memory by physical addresses, or virtual ones of a hart, into a file or the answer; the guest does not notice"),
+        "Read memory by physical addresses, or virtual ones of a hart, into a file or the answer; the guest does not \
+            notice"),
     method!("reset", Nothing, |_| Command::Reset, Stands,
         "Restart harts and devices and load the software again; what else is in memory stays"),
     method!("power_cut", Nothing, |_| Command::PowerCut, Lost,

@@ -1,8 +1,8 @@
 //! What a running machine says to clients outside: the control socket, and GDB's protocol ([`gdb`]).
 //!
-//! The control socket has JSON-RPC 2.0, one message per line, on a Unix socket. [`rpc`] is the envelope, [`api`] the requests and results, [`server`] and [`client`] the two
-//! ends; [`place`] is the socket itself. Nothing here knows a machine: the caller that runs one
-//! answers [`api::Command`]s.
+//! The control socket has JSON-RPC 2.0, one message per line, on a Unix socket. [`rpc`] is the envelope, [`api`] the
+//! requests and results, [`server`] and [`client`] the two ends; [`place`] is the socket itself. Nothing here knows a
+//! machine: the caller that runs one answers [`api::Command`]s.
 #![forbid(unsafe_code)]
 
 pub mod api;

@@ -126,9 +126,10 @@ impl Client {
             if std::mem::take(&mut self.skipping) || line.trim_ascii().is_empty() {
                 continue;
             }
-            let reply = match line.len() > MAX_MESSAGE {
-                true => Some(too_long()),
-                false => rpc::respond(line, &mut *answer),
+            let reply = if line.len() > MAX_MESSAGE {
+                Some(too_long())
+            } else {
+                rpc::respond(line, &mut *answer)
             };
             self.reply(reply);
         }

@@ -41,7 +41,8 @@ fn run() -> Result<(), Error> {
             let c = board::compare(input, &board::with_row_bits(bits)?)?;
             enough(c.commands, least)?;
             println!(
-                "{} clocks in {} runs: {} commands ({} refreshes) of {} requests at the same clock, {} responses, {} settings, {} values of registers",
+                "{} clocks in {} runs: {} commands ({} refreshes) of {} requests at the same clock, {} responses, {} \
+                    settings, {} values of registers",
                 c.clocks, c.runs, c.commands, c.refreshes, c.requests, c.responses, c.settings, c.values
             );
             Ok(())
@@ -51,7 +52,8 @@ fn run() -> Result<(), Error> {
             let c = table::compare(input)?;
             enough(c.lookups, least)?;
             println!(
-                "{} look-ups ({} hits, {} misses, {} without the right), {} writes of entries ({} refused) in {} runs: the same",
+                "{} look-ups ({} hits, {} misses, {} without the right), {} writes of entries ({} refused) in {} runs: \
+                    the same",
                 c.lookups, c.hits, c.misses, c.denied, c.writes, c.refused, c.runs
             );
             Ok(())

@@ -65,7 +65,8 @@ pub enum Error {
     Io(#[from] io::Error),
 
     /// A cache directory that cannot be written.
-    #[error("the cache directory {} cannot be written: name another one with --cache DIR or NAGORI_CACHE=DIR", dir.display())]
+    #[error("the cache directory {} cannot be written: name another one with --cache DIR or \
+        NAGORI_CACHE=DIR", dir.display())]
     Unwritable {
         /// The directory.
         dir: PathBuf,
@@ -145,7 +146,8 @@ impl Error {
         }
     }
 
-    /// The exit code of a shell for a program that cannot be run, if this is the reason: 127 if there is none, else 126.
+    /// The exit code of a shell for a program that cannot be run, if this is the reason: 127 if there is none, else
+    /// 126.
     pub fn shell_code(&self) -> Option<u8> {
         match self {
             Error::Program(_) => Some(126),

@@ -44,9 +44,10 @@ impl NvmmSpec {
     /// know what is durable.
     pub fn settings(&self, given: &[String]) -> Vec<String> {
         let said = { given.iter() }.any(|s| s.split('=').next().map(str::trim) == Some(TRACK));
-        match self.how() == ImageUse::Write && !said {
-            true => vec![format!("{TRACK}=true")],
-            false => Vec::new(),
+        if self.how() == ImageUse::Write && !said {
+            vec![format!("{TRACK}=true")]
+        } else {
+            Vec::new()
         }
     }
 
@@ -61,12 +62,13 @@ impl NvmmSpec {
     fn error(&self, e: nagori_nvmm::Error) -> Error {
         let missing = matches!(&e, nagori_nvmm::Error::Io { source, .. }
             if source.kind() == std::io::ErrorKind::NotFound);
-        match missing {
-            true => Error::Request(format!(
+        if missing {
+            Error::Request(format!(
                 "--nvmm-image {}: there is no such file; `nagori nvmm create` makes one",
                 self.file.display()
-            )),
-            false => Error::Request(format!("--nvmm-image {e}")),
+            ))
+        } else {
+            Error::Request(format!("--nvmm-image {e}"))
         }
     }
 

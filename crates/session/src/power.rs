@@ -33,7 +33,8 @@ impl FromStr for When {
 
     fn from_str(text: &str) -> Result<When, String> {
         let wrong = || {
-            "expected insn:N, time:DURATION (such as time:12.5ms), marker:LABEL[:N], nvmm-write:N, fence:N or flush:N, with N from 1".to_string()
+            "expected insn:N, time:DURATION (such as time:12.5ms), marker:LABEL[:N], nvmm-write:N, fence:N or flush:N, \
+                with N from 1".to_string()
         };
         let count = |t: &str| nagori_values::count::<u64>(t, 1..).ok();
         let step = |step, n: &str| count(n).map(|nth| Point::Step { step, nth });
@@ -125,7 +126,8 @@ impl<'a> Cutter<'a> {
 pub fn cut(machine: &mut Machine, dram: Dram, caller: &dyn Caller) -> Result<PowerCut> {
     let cut = machine.power_cut(dram).context("the power cut")?;
     caller.note(&format!(
-        "power cut at {} of machine time, behind {} instructions: {} lines of NVMM lost in caches, {} writes in the controller",
+        "power cut at {} of machine time, behind {} instructions: {} lines of NVMM lost in caches, {} writes in the \
+            controller",
         duration(cut.time_ps),
         grouped(cut.instructions),
         cut.lost_lines,
@@ -163,7 +165,11 @@ impl Service for Cutter<'_> {
             return Ok(());
         }
         if !self.exit && !self.apart && machine.software().is_none() {
-            return Err(Error::Request("--power-cut-at: this snapshot does not say what the machine starts with: take --power-cut-exit".into()));
+            return Err(Error::Request(
+                "--power-cut-at: this snapshot does not say what the machine starts with: take \
+                --power-cut-exit"
+                    .into(),
+            ));
         }
         self.next += 1;
         cut(machine, self.dram, self.caller)?;

@@ -59,7 +59,8 @@ pub fn of(m: &Machine, asked: Asked) -> Vec<Problem> {
         None if asked.regions => all.push(Problem::new(
             "region-never-began",
             true,
-            "no region of interest began: the program never called nagori_roi_begin(), so nothing was timed (docs/markers.md)".into(),
+            "no region of interest began: the program never called nagori_roi_begin(), so nothing was timed \
+                (docs/markers.md)".into(),
         )),
         Some(r) if r.open => all.push(Problem::new(
             NEVER_ENDED,
@@ -104,13 +105,15 @@ fn warm_up(m: &Machine, instructions: u64) -> Option<Problem> {
         (0, _) => Some(Problem::new(
             "warm-up-never-ended",
             true,
-            format!("--warm-up: what was timed ended before its {instructions} instructions; there are no statistics behind the warm-up"),
+            format!("--warm-up: what was timed ended before its {instructions} instructions; there are no statistics \
+                behind the warm-up"),
         )),
         (_, 0) => None,
         (ended, _) => Some(Problem::new(
             "warm-up-never-ended",
             false,
-            format!("--warm-up: {unfinished} of {} times the timing model was turned off before {instructions} instructions; the statistics hold these warm-ups, too", ended + unfinished),
+            format!("--warm-up: {unfinished} of {} times the timing model was turned off before {instructions} \
+                instructions; the statistics hold these warm-ups, too", ended + unfinished),
         )),
     }
 }
@@ -216,7 +219,12 @@ pub fn of_nvmm(m: &Machine, r: &Report, asked: AskedOfNvmm) -> Vec<Problem> {
     }
     let mut all = Vec::new();
     if lines(r) == [[0; 2]; 2] {
-        all.push(new(NO_MEMORY, "nothing was read from memory or written to it in the time that is counted: the figures say nothing of memory".into()));
+        all.push(new(
+            NO_MEMORY,
+            "nothing was read from memory or written to it in the time that is counted: the \
+            figures say nothing of memory"
+                .into(),
+        ));
     }
     let subject = match (own, method) {
         _ if r.epochs.is_some() => Some("emulation by epochs".into()),
@@ -224,9 +232,10 @@ pub fn of_nvmm(m: &Machine, r: &Report, asked: AskedOfNvmm) -> Vec<Problem> {
         (None, Method::Dram) => None,
         (None, method) => Some(format!("method {method}")),
     };
-    let hint = match asked.placed {
-        true => "",
-        false => ": the program is in DRAM; --placement puts it on NVMM",
+    let hint = if asked.placed {
+        ""
+    } else {
+        ": the program is in DRAM; --placement puts it on NVMM"
     };
     match (used, subject) {
         (Nvmm::Unused, Some(subject)) => all.push(new(
@@ -239,7 +248,8 @@ pub fn of_nvmm(m: &Machine, r: &Report, asked: AskedOfNvmm) -> Vec<Problem> {
         )),
         (Nvmm::Delayed(Method::Dram), Some(subject)) => all.push(new(
             NO_EFFECT,
-            format!("{subject} made no difference: its delays concern nothing that was read from NVMM or written to it"),
+            format!("{subject} made no difference: its delays concern nothing that was read from NVMM or written to \
+                it"),
         )),
         _ => {}
     }

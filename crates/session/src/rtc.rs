@@ -39,9 +39,10 @@ impl FromStr for Rtc {
         if given == "host" {
             return Ok(Rtc::Host);
         }
-        let text = match given.contains(['T', ' ']) {
-            true => given.to_string(),
-            false => format!("{given}T00:00:00"),
+        let text = if given.contains(['T', ' ']) {
+            given.to_string()
+        } else {
+            format!("{given}T00:00:00")
         };
         let time = humantime::parse_rfc3339_weak(&text).ok();
         let since = time.and_then(|t| t.duration_since(UNIX_EPOCH).ok());

@@ -80,9 +80,10 @@ impl Default for Rootfs {
 impl Rootfs {
     /// The smallest one that a program needs.
     pub fn least(program: &Executable) -> Rootfs {
-        match program.needs_image() {
-            true => Rootfs::default(),
-            false => Rootfs::Smallest,
+        if program.needs_image() {
+            Rootfs::default()
+        } else {
+            Rootfs::Smallest
         }
     }
 }
@@ -140,10 +141,18 @@ impl Options {
         if matches!(self.placement, Placement::Heap | Placement::Size(_))
             && !program.has_libraries()
         {
-            return Err(Error::Request("--placement heap and size>N preload a library, but the program is static: use --placement nvmm".into()));
+            return Err(Error::Request(
+                "--placement heap and size>N preload a library, but the program is static: use \
+                --placement nvmm"
+                    .into(),
+            ));
         }
         if self.rootfs == Rootfs::Smallest && program.needs_files() {
-            return Err(Error::Request("the program needs a root file system: with --rootfs none there are no libraries and no interpreters".into()));
+            return Err(Error::Request(
+                "the program needs a root file system: with --rootfs none there are no libraries \
+                and no interpreters"
+                    .into(),
+            ));
         }
         Ok(())
     }
@@ -361,15 +370,16 @@ impl<'a> Session<'a> {
             devices: &at_boot,
             nvmm: options.nvmm.as_ref(),
         };
-        let kept = match options.keep_boot {
-            false => None,
-            true => match cache::boot(&cache::dir(&images.cache_dir), &what, caller) {
+        let kept = if options.keep_boot {
+            match cache::boot(&cache::dir(&images.cache_dir), &what, caller) {
                 Err(e @ Error::Unwritable { .. }) => {
                     caller.warning(&format!("{}; this run boots for itself", e.chain()));
                     None
                 }
                 booted => Some(booted?),
-            },
+            }
+        } else {
+            None
         };
         let (booted, own) = match kept {
             Some(booted) => (booted, None),

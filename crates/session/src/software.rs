@@ -142,7 +142,11 @@ pub fn plan(
     let mut initramfs = part(Role::Initramfs, &software.initrd, |i| &i.initrd)?;
     if let Some(command) = &software.run {
         let Some(initramfs) = &mut initramfs else {
-            return Err(Error::Request("--run puts its command into the initial root file system, and there is none (--initrd none)".into()));
+            return Err(Error::Request(
+                "--run puts its command into the initial root file system, and there is none \
+                (--initrd none)"
+                    .into(),
+            ));
         };
         add_script(initramfs, command)?;
     }

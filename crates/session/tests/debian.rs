@@ -172,8 +172,8 @@ fn the_example_prints_two_run_times() {
     let Some(probe) = probe(dir.path()) else {
         return;
     };
-    // Cargo builds examples with tests, beside the folder of this one. To have it built again here would take minutes: cargo
-    // chooses features of dependencies anew for a package alone.
+    // Cargo builds examples with tests, beside the folder of this one. To have it built again here would take minutes:
+    // cargo chooses features of dependencies anew for a package alone.
     let this = std::env::current_exe().unwrap();
     let built = this.ancestors().nth(2).unwrap();
     let program = built.join("examples/two_methods");

@@ -146,9 +146,10 @@ impl Service for Counts {
 
     fn finish(&mut self, _: &mut Machine) -> Result<()> {
         self.finished += 1;
-        match self.fails {
-            true => Err(Error::service(Enough)),
-            false => Ok(()),
+        if self.fails {
+            Err(Error::service(Enough))
+        } else {
+            Ok(())
         }
     }
 }

@@ -61,11 +61,12 @@ fn run(c: &mut Command, program: &str) -> Result<Vec<u8>> {
         )),
         _ => at("run", Path::new(COMPILER))(e),
     })?;
-    match out.status.success() {
-        true => Ok(out.stdout),
-        false => Err(Error::Compile {
+    if out.status.success() {
+        Ok(out.stdout)
+    } else {
+        Err(Error::Compile {
             program: program.into(),
             output: String::from_utf8_lossy(&out.stderr).into_owned(),
-        }),
+        })
     }
 }

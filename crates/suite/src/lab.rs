@@ -392,9 +392,10 @@ impl<'a> Lab<'a> {
             if let Some(binder) = binder {
                 job.files.push((binder.clone(), BINDER.1.into()));
             }
-            let preload = match heap {
-                true => format!("{}:{JEMALLOC}", BINDER.1),
-                false => JEMALLOC.into(),
+            let preload = if heap {
+                format!("{}:{JEMALLOC}", BINDER.1)
+            } else {
+                JEMALLOC.into()
             };
             job = job.env("LD_PRELOAD", &preload);
         }

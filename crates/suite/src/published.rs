@@ -50,9 +50,12 @@ fn row(line: &str) -> Option<Published> {
     let [table, program, method, numbers @ ..] = cells.as_slice() else {
         return None;
     };
-    let number = |text: &&str| match text.is_empty() {
-        true => Some(None),
-        false => text.parse::<f64>().ok().map(Some),
+    let number = |text: &&str| {
+        if text.is_empty() {
+            Some(None)
+        } else {
+            text.parse::<f64>().ok().map(Some)
+        }
     };
     let numbers: Vec<Option<f64>> = numbers.iter().map(number).collect::<Option<_>>()?;
     let [time, requests_per_s, act_per_req, bank_para, reads_per_write] = numbers.as_slice() else {

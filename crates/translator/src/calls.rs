@@ -308,8 +308,8 @@ unsafe extern "sysv64" fn branch<W: World>(hart: *mut Hart, info: u64, arg: u64)
             let (jumps, context) = (h.area().jumps, h.area().context);
             let meets = |to: u64| {
                 let slot = jump_slot(to);
-                // SAFETY: `enter` put the address of the table there, which has that many entries and does not change while
-                // code runs.
+                // SAFETY: `enter` put the address of the table there, which has that many entries and does not change
+                // while code runs.
                 let jump = unsafe {
                     &*std::ptr::with_exposed_provenance::<Jump>(jumps as usize).add(slot)
                 };

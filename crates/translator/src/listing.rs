@@ -77,9 +77,10 @@ pub fn list<W: World>(
     };
     let block = *code.block(id);
     let ops = code.ops(&block).to_vec();
-    let host = match host {
-        true => host_code(hart, block, id, &ops)?,
-        false => None,
+    let host = if host {
+        host_code(hart, block, id, &ops)?
+    } else {
+        None
     };
     Ok(Some(Listing {
         pc,

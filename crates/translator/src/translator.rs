@@ -191,7 +191,8 @@ impl<W: World> Translator<W> {
         (self.clears, self.drops, self.pmp_writes) = (0, 0, 0);
     }
 
-    /// Goes on with another hart whose code cache has the blocks of the one before: addresses have other meanings there.
+    /// Goes on with another hart whose code cache has the blocks of the one before: addresses have other meanings
+    /// there.
     pub fn succeed(&mut self) {
         self.jumps.fill(NO_JUMP);
         self.last = None;

@@ -8,7 +8,8 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The text of a forwarded port is malformed.
-    #[error("`{text}` is no forward: {problem}; it would be like tcp:127.0.0.1:8080-:80 (protocol:host address:host port-guest address:guest port)")]
+    #[error("`{text}` is no forward: {problem}; it would be like tcp:127.0.0.1:8080-:80 (protocol:host address:host \
+        port-guest address:guest port)")]
     Forward {
         /// The text given.
         text: String,
@@ -40,7 +41,8 @@ pub enum Error {
         source: io::Error,
     },
     /// The interface cannot be opened.
-    #[error("cannot open the TAP interface `{name}`: {source}; without root it must be made before (`ip tuntap add dev {name} mode tap user $USER`)")]
+    #[error("cannot open the TAP interface `{name}`: {source}; without root it must be made before (`ip tuntap add dev \
+        {name} mode tap user $USER`)")]
     Tap {
         /// Its name.
         name: String,

@@ -50,8 +50,8 @@ pub struct PairEnd {
     poll: Poll,
 }
 
-/// A wire whose switch delays each frame by `delay`, from when its sender has sent it. `times` are those of the two machines
-/// at the same moment; they may have started at different times.
+/// A wire whose switch delays each frame by `delay`, from when its sender has sent it. `times` are those of the two
+/// machines at the same moment; they may have started at different times.
 pub fn pair(delay: Duration, times: [Duration; 2]) -> Result<[PairEnd; 2], Error> {
     let shared = Arc::new(Mutex::new(Shared::default()));
     let ns = times.map(|t| t.as_nanos() as i128);
@@ -121,12 +121,11 @@ impl Link for PairEnd {
                 false => finish(frame).unwrap_or_default(),
             };
             for f in frames {
-                match self.port_bytes + f.bytes.len() <= PORT_BYTES {
-                    true => {
-                        self.port_bytes += f.bytes.len();
-                        self.port.push_back(f);
-                    }
-                    false => way.lost += 1,
+                if self.port_bytes + f.bytes.len() <= PORT_BYTES {
+                    self.port_bytes += f.bytes.len();
+                    self.port.push_back(f);
+                } else {
+                    way.lost += 1
                 }
             }
         }

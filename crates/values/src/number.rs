@@ -92,9 +92,10 @@ pub fn scan(text: &str) -> Option<(Number, &str)> {
 impl Number {
     /// The number as the nearest double.
     pub fn real(&self) -> f64 {
-        match self.text.is_empty() {
-            true => self.mantissa as f64,
-            false => self.text.parse().unwrap_or(f64::INFINITY),
+        if self.text.is_empty() {
+            self.mantissa as f64
+        } else {
+            self.text.parse().unwrap_or(f64::INFINITY)
         }
     }
 
@@ -118,9 +119,10 @@ impl Number {
             (false, None) => return Err(NotWhole::Large),
             (true, Some(ten)) => {
                 let all = m.checked_mul(scale.into()).ok_or(NotWhole::Large)?;
-                match all.is_multiple_of(ten) {
-                    true => all / ten,
-                    false => return Err(NotWhole::Fraction),
+                if all.is_multiple_of(ten) {
+                    all / ten
+                } else {
+                    return Err(NotWhole::Fraction);
                 }
             }
             (true, None) => return Err(NotWhole::Fraction),
@@ -131,9 +133,10 @@ impl Number {
     /// The number as a fraction of whole numbers; `None` if they do not fit into 128 bits.
     pub fn fraction(&self) -> Option<(u128, u128)> {
         let ten = 10u128.checked_pow(self.exponent.unsigned_abs())?;
-        match self.exponent < 0 {
-            true => Some((self.mantissa, ten)),
-            false => Some((self.mantissa.checked_mul(ten)?, 1)),
+        if self.exponent < 0 {
+            Some((self.mantissa, ten))
+        } else {
+            Some((self.mantissa.checked_mul(ten)?, 1))
         }
     }
 }

@@ -196,9 +196,10 @@ pub fn measure(text: &str, units: &[Unit]) -> Result<f64, String> {
     let (number, unit) = scan(text.trim_end()).ok_or_else(wrong)?;
     let &(_, scale) = units.iter().find(|u| u.0 == unit).ok_or_else(wrong)?;
     let value = number.real() * scale;
-    match value.is_finite() {
-        true => Ok(value),
-        false => Err(wrong()),
+    if value.is_finite() {
+        Ok(value)
+    } else {
+        Err(wrong())
     }
 }
 

@@ -231,9 +231,10 @@ impl Scale<'_> {
     }
 
     pub fn repeats(&self, n: u32) -> u32 {
-        match self.quick {
-            true => 1,
-            false => self.repeats.unwrap_or(n),
+        if self.quick {
+            1
+        } else {
+            self.repeats.unwrap_or(n)
         }
     }
 }
@@ -321,9 +322,10 @@ fn without(
                 device.energy = None;
             }
             let model = Controller::new(device, (**controller).clone())?;
-            match wear {
-                true => Box::new(Worn::new(WEAR, Box::new(model))?),
-                false => Box::new(model),
+            if wear {
+                Box::new(Worn::new(WEAR, Box::new(model))?)
+            } else {
+                Box::new(model)
             }
         }
         Described::Xpoint(p) => {
@@ -495,18 +497,17 @@ pub fn command(a: &MemArgs, messages: &Messages) -> anyhow::Result<Exit> {
     messages.note("measuring threads");
     let gains = channels::gains(&scale)?;
     let step_ns = median(calibration) * 1e9;
-    match a.json {
-        true => output::print_json(&json!({
+    if a.json {
+        output::print_json(&json!({
             "calibration": { "step_ns": step_ns },
             "speed": speed,
             "options": costs,
             "memory": peaks,
             "threads": gains,
-        }))?,
-        false => {
-            let tables = text(step_ns, &speed, &costs, &peaks);
-            output::print(&format!("{tables}\n{}", channels::text(&gains)))?;
-        }
+        }))?
+    } else {
+        let tables = text(step_ns, &speed, &costs, &peaks);
+        output::print(&format!("{tables}\n{}", channels::text(&gains)))?;
     }
     Ok(SUCCESS)
 }

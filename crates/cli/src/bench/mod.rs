@@ -117,9 +117,10 @@ fn board(a: &BoardArgs, messages: &Messages) -> anyhow::Result<Exit> {
     bar.finish_and_clear();
     let report = first_report.context("no run")?;
     let (measured, samples) = means(&runs)?;
-    let published = match description.config.name == PUBLISHED_MACHINE {
-        true => rows::published()?,
-        false => Vec::new(),
+    let published = if description.config.name == PUBLISHED_MACHINE {
+        rows::published()?
+    } else {
+        Vec::new()
     };
     if !published.is_empty() && !a.machine.set.is_empty() {
         messages.warning("the published figures are those of the machine without --set");

@@ -49,8 +49,8 @@ pub struct Off2fArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = count::<u32>(4..=16384),
           default_values_t = [32, 64, 96, 128, 1024, 2048, 4096, 8192])]
     pub sizes: Vec<u32>,
-    /// How often these programs go through their text, and how many times as long the jobs of --real are; several numbers,
-    /// separated by commas, show from where on text on NVMM costs more than reading it from the disk once.
+    /// How often these programs go through their text, and how many times as long the jobs of --real are; several
+    /// numbers, separated by commas, show from where on text on NVMM costs more than reading it from the disk once.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = count::<u32>(1..=2047), default_values_t = [1])]
     pub passes: Vec<u32>,
     /// One more program: a static executable for riscv64. May be given several times.
@@ -59,22 +59,22 @@ pub struct Off2fArgs {
     /// Delay methods, separated by commas [default: all four].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = crate::args::method)]
     pub methods: Vec<Method>,
-    /// What NVMM is made of, separated by commas: `board` (the board's controller, with its delay methods), or memory models
-    /// (as for `nagori mem show`), for which there are no methods and no counts of fetches [default: board].
+    /// What NVMM is made of, separated by commas: `board` (the board's controller, with its delay methods), or memory
+    /// models (as for `nagori mem show`), for which there are no methods and no counts of fetches [default: board].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub memory_model: Vec<String>,
     /// Programs of Debian's with short jobs, separated by commas: busybox, sqlite3, python3.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = real)]
     pub real: Vec<Real>,
-    /// States of the guest in which a program starts, separated by commas: cold, reset. Each start after a reset boots the guest
-    /// first.
+    /// States of the guest in which a program starts, separated by commas: cold, reset. Each start after a reset boots
+    /// the guest first.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = state, default_value = "cold")]
     pub states: Vec<State>,
     /// Starts of each program in each state; the one with the median of the times is reported.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = count::<u32>(1..=1000))]
     pub repeat: u32,
-    /// A list of {program, passes, text_kib, memory, state, format, method, exec_to_exit_ns, fastest_ns, slowest_ns, starts,
-    /// page_faults, bytes_read, nvmm_fetches, break_even_passes}.
+    /// A list of {program, passes, text_kib, memory, state, format, method, exec_to_exit_ns, fastest_ns, slowest_ns,
+    /// starts, page_faults, bytes_read, nvmm_fetches, break_even_passes}.
     #[arg(long)]
     pub json: bool,
     /// Draw the programs that do nothing into a file; the name ends in .svg or .png.
@@ -164,7 +164,8 @@ impl fmt::Display for Format {
     }
 }
 
-/// A static ELF file whose text is `kib` KiB: nops, `passes` times (at most 2047), then exit(0). A page of data follows.
+/// A static ELF file whose text is `kib` KiB: nops, `passes` times (at most 2047), then exit(0). A page of data
+/// follows.
 fn nops(kib: u32, passes: u32) -> Vec<u8> {
     const NOP: u32 = 0x0000_0013;
     // addi t0, t0, -1; beqz t0, 8; jr t1; li a7, 93; li a0, 0; ecall
@@ -287,9 +288,10 @@ pub fn command(a: &Off2fArgs, messages: &Messages) -> anyhow::Result<Exit> {
     for memory in memories {
         let plan = Plan {
             programs: &programs,
-            methods: match memory == BOARD {
-                true => &methods,
-                false => &[Method::Dram],
+            methods: if memory == BOARD {
+                &methods
+            } else {
+                &[Method::Dram]
             },
             states: &a.states,
             repeat: a.repeat,
@@ -391,7 +393,8 @@ fn add(dir: &Path, name: String, elf: &[u8], passes: u32) -> anyhow::Result<Meas
     Ok(program)
 }
 
-/// A new ext4 file system with the files of a directory; with room for those of Debian's programs if the guest is to add them.
+/// A new ext4 file system with the files of a directory; with room for those of Debian's programs if the guest is to
+/// add them.
 fn make_disk(files: &Path, disk: &Path, room: bool) -> anyhow::Result<()> {
     let mut bytes = 0;
     for entry in fs::read_dir(files)?.flatten() {

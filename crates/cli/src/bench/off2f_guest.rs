@@ -76,16 +76,17 @@ impl Plan<'_> {
 
     /// The script, which runs at every boot: a file on DAX says what is to be measured next.
     pub fn script(&self) -> String {
-        let root = match self.has_real() {
-            true => format!(
+        let root = if self.has_real() {
+            format!(
                 "mkdir -p {ROOT}; mount -t ext4 -o ro /dev/vdb {ROOT} || fail 'no root file system'\n\
                  ln -s {ROOT}/usr/lib/ld-linux-riscv64-lp64d.so.1 /lib/\n"
-            ),
-            false => String::new(),
+            )
+        } else {
+            String::new()
         };
         // The kernel would fill inode tables in the background while programs are measured.
-        // And it sometimes moves a program to another hart. The one that it has left keeps the program's page table while it
-        // idles, and is interrupted for each page of text that is mapped from then on (docs/off2f.md).
+        // And it sometimes moves a program to another hart. The one that it has left keeps the program's page table
+        // while it idles, and is interrupted for each page of text that is mapped from then on (docs/off2f.md).
         let mut s = format!(
             "dmesg -n 1\n\
              fail() {{ echo \"bench: $1\"; exit 1; }}\n\

@@ -45,9 +45,10 @@ pub fn each<T: Sync, R: Send>(
             None => missing = true,
         }
     }
-    match missing {
-        true => Err(anyhow!("the table was not finished")),
-        false => Ok(all),
+    if missing {
+        Err(anyhow!("the table was not finished"))
+    } else {
+        Ok(all)
     }
 }
 

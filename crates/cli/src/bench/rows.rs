@@ -230,7 +230,9 @@ pub fn fit(rows: &[Row], published: &[Row]) -> Option<Fit> {
 mod tests {
     use super::*;
 
-    const LINE: &str = "row op=read benchmark=nbank value=3 method=fine latency_ns=2637.5 accesses=4096 cycles=131.85\r";
+    const LINE: &str =
+        "row op=read benchmark=nbank value=3 method=fine latency_ns=2637.5 accesses=4096 \
+        cycles=131.85\r";
 
     #[test]
     fn a_line_of_the_guest() {

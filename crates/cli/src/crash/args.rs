@@ -39,9 +39,9 @@ Time:
 /// Find contents of NVMM after a power cut from which software does not recover.
 ///
 /// Boots once. --setup makes the content of NVMM at the beginning; --workload runs from there, and what it stores,
-/// flushes and orders is recorded; --recover and --check run in forks of the machine for each content that a power cut at
-/// some point could have left. All commands are those of a shell in the guest; each begins with DRAM as it was after the
-/// boot, so a file system is mounted in each of them. docs/crash.md has a tutorial.
+/// flushes and orders is recorded; --recover and --check run in forks of the machine for each content that a power cut
+/// at some point could have left. All commands are those of a shell in the guest; each begins with DRAM as it was after
+/// the boot, so a file system is mounted in each of them. docs/crash.md has a tutorial.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct CrashArgs {
@@ -78,9 +78,9 @@ pub struct ReplayArgs {
 
 /// Make one report of those of all shards.
 ///
-/// The reports are those that --json has written, of the same command with each --shard. What the result says is what a run
-/// without --shard would have said, if no budget was used up, but for the number of recoveries: a shard does not know the
-/// results of the others. Exit codes are those of an exploration.
+/// The reports are those that --json has written, of the same command with each --shard. What the result says is what a
+/// run without --shard would have said, if no budget was used up, but for the number of recoveries: a shard does not
+/// know the results of the others. Exit codes are those of an exploration.
 #[derive(Debug, Args)]
 pub struct MergeArgs {
     /// The reports of all shards, in any order.
@@ -146,8 +146,8 @@ pub struct ExploreArgs {
     /// each recovery that succeeded; an exit code other than 0 is a finding.
     #[arg(long, value_name = "FILE", help_heading = "Findings")]
     pub checker: Option<PathBuf>,
-    /// Names of functions, and source lines: an ELF file, loaded ADDR (hexadecimal) above its own addresses, or a list like
-    /// /proc/kallsyms. Static programs of --file need none.
+    /// Names of functions, and source lines: an ELF file, loaded ADDR (hexadecimal) above its own addresses, or a list
+    /// like /proc/kallsyms. Static programs of --file need none.
     #[arg(
         long = "symbols",
         value_name = "FILE[@ADDR]",
@@ -207,8 +207,8 @@ pub struct ExploreArgs {
     /// At most so many recoveries. The report says what was not covered.
     #[arg(long, value_name = "N", value_parser = count::<u64>(1..), help_heading = "Search")]
     pub budget_states: Option<u64>,
-    /// End the search as soon as some content fails, and its cause is known: for whoever wants to know only whether there is
-    /// one. The report says what was not covered.
+    /// End the search as soon as some content fails, and its cause is known: for whoever wants to know only whether
+    /// there is one. The report says what was not covered.
     #[arg(long, help_heading = "Search")]
     pub fail_fast: bool,
     /// End the search after so many seconds of this host's time. The report says what was not covered, and differs from
@@ -227,8 +227,8 @@ pub struct ExploreArgs {
     /// Seed of the random contents.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Search", value_parser = seed)]
     pub seed: u64,
-    /// Cut the power a second time, during --recover, and recover again: of so many recoveries that store to NVMM, one of all
-    /// that read the same. The report says of how many there are.
+    /// Cut the power a second time, during --recover, and recover again: of so many recoveries that store to NVMM, one
+    /// of all that read the same. The report says of how many there are.
     #[arg(
         long,
         value_name = "N",

@@ -28,7 +28,9 @@ use std::time::{Duration, Instant};
 /// Exit code with findings.
 const FINDINGS: Exit = Exit(1);
 /// Why stores of a program may not be stores to NVMM.
-const PAGE_CACHE: &str = "what a program stores to a mapping of /dev/pmem0, or of a file on a file system without DAX, stays in the page cache, in DRAM, until the kernel writes it back (docs/nvmm.md)";
+const PAGE_CACHE: &str =
+    "what a program stores to a mapping of /dev/pmem0, or of a file on a file system without DAX, \
+    stays in the page cache, in DRAM, until the kernel writes it back (docs/nvmm.md)";
 /// Exit code of errors.
 const ERROR: Exit = Exit(2);
 
@@ -199,7 +201,8 @@ fn search(
     let recorded = prepared.record()?;
     let stores = recorded.stores;
     if stores.sum() == 0 && !a.allow_empty {
-        bail!("--workload stores nothing to NVMM, so a power cut cannot leave anything that matters; {PAGE_CACHE} (--allow-empty: no error)");
+        bail!("--workload stores nothing to NVMM, so a power cut cannot leave anything that matters; {PAGE_CACHE} \
+            (--allow-empty: no error)");
     }
     caller.note(&format!(
         "workload: {} instructions, {} steps on NVMM, {} points, {} of them different",
@@ -441,9 +444,10 @@ fn word(value: impl serde::Serialize) -> String {
 
 /// A number of contents, which may be far beyond what can be counted.
 fn count(contents: f64) -> String {
-    match contents < 1e12 {
-        true => format!("{contents}"),
-        false => format!("{contents:.1e}"),
+    if contents < 1e12 {
+        format!("{contents}")
+    } else {
+        format!("{contents:.1e}")
     }
 }
 

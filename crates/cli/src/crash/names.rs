@@ -33,9 +33,10 @@ impl Names {
         }
         for f in &a.file {
             let name = f.file.to_string_lossy();
-            let name = match name.contains('/') {
-                true => name.into_owned(),
-                false => format!("./{name}"),
+            let name = if name.contains('/') {
+                name.into_owned()
+            } else {
+                format!("./{name}")
             };
             // Data files are no programs.
             let found = Executable::find(&name).ok().and_then(|e| e.symbols());

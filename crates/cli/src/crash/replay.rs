@@ -74,7 +74,10 @@ pub fn command(a: &ReplayArgs, messages: &Messages) -> anyhow::Result<Exit> {
         None => (step as usize).min(last),
     };
     let at = recorded.instructions.get(place.wrapping_sub(1));
-    let at = *at.context("the workload has fewer steps than the finding says: is it of this program, with these files?")?;
+    let at = *at.context(
+        "the workload has fewer steps than the finding says: is it of this program, with these \
+        files?",
+    )?;
 
     let (mut m, mut services) = match &recovery {
         Some((subject, lines, _)) => subject.again(lines)?,

@@ -72,7 +72,8 @@ fn make(
     messages: &Messages,
 ) -> anyhow::Result<()> {
     if rootfs.spec().is_some() && !options.more_modules.is_empty() {
-        bail!("--modules are of the kernel's image: build that without --base and --packages, or give them to `nagori boot`");
+        bail!("--modules are of the kernel's image: build that without --base and --packages, or give them to `nagori \
+            boot`");
     }
     match rootfs.spec() {
         Some(spec) => rootfs::print(&image::rootfs::build(options, &spec, messages)?, json),
@@ -96,11 +97,10 @@ fn export(
 }
 
 fn import(path: &Path, options: &Options, messages: &Messages) -> anyhow::Result<()> {
-    let mut from: Box<dyn Read> = match file::is_stdout(path) {
-        true => Box::new(std::io::stdin()),
-        false => {
-            Box::new(File::open(path).with_context(|| format!("cannot read {}", path.display()))?)
-        }
+    let mut from: Box<dyn Read> = if file::is_stdout(path) {
+        Box::new(std::io::stdin())
+    } else {
+        Box::new(File::open(path).with_context(|| format!("cannot read {}", path.display()))?)
     };
     let found = image::import(options, &mut from, messages)
         .with_context(|| format!("{} cannot be taken over", path.display()))?;
@@ -109,7 +109,8 @@ fn import(path: &Path, options: &Options, messages: &Messages) -> anyhow::Result
         ..options.clone()
     };
     if image::build(&offline, messages).is_err() {
-        bail!("the images were made by another version of Nagori, or with --modules, so this one does not find them without these");
+        bail!("the images were made by another version of Nagori, or with --modules, so this one does not find them \
+            without these");
     }
     let text: String = found.iter().map(|d| format!("{}\n", d.display())).collect();
     output::print(&text)

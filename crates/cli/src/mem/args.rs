@@ -54,7 +54,8 @@ pub struct RunArgs {
     pub trace: String,
     #[command(flatten)]
     pub play: PlayArgs,
-    /// Threads that compute the memory's channels, each of them some; those beyond the number of channels have nothing to do.
+    /// Threads that compute the memory's channels, each of them some; those beyond the number of channels have nothing
+    /// to do.
     ///
     /// The result is the same, bit for bit. Not for --mode dependent, --outstanding, and memories that are not
     /// channels of one controller (board, xpoint, caches, links, wear).

@@ -65,9 +65,10 @@ pub fn command(a: &ConvertArgs, messages: &Messages) -> anyhow::Result<Exit> {
     }
     let compression = Compression::of_name(&name);
     let mut to = Writer::with_details(name.clone(), file, a.to, compression, unit, details)?;
-    let bar = match messages.quiet() {
-        true => ProgressBar::hidden(),
-        false => ProgressBar::no_length(),
+    let bar = if messages.quiet() {
+        ProgressBar::hidden()
+    } else {
+        ProgressBar::no_length()
     };
     let template = "{spinner} {human_pos} accesses  {elapsed}";
     bar.set_style(ProgressStyle::with_template(template).expect("a template"));

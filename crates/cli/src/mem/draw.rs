@@ -142,9 +142,10 @@ where
         .max(0.01);
     let high = buckets().map(|b| b.to_ns).fold(0.0, f64::max);
     if high <= 0.0 {
-        let why = match kinds.iter().any(|k| at_once(k.1)) {
-            true => "all requests are answered when they are accepted, after 0 ns",
-            false => "there are no requests",
+        let why = if kinds.iter().any(|k| at_once(k.1)) {
+            "all requests are answered when they are accepted, after 0 ns"
+        } else {
+            "there are no requests"
         };
         return nothing(area, heading, why);
     }
@@ -178,12 +179,11 @@ where
             let corners = [(b.from_ns.max(low), 0.0), (b.to_ns, share(l, b.count))];
             Rectangle::new(corners, colour.mix(0.65).filled())
         };
-        let (bars, label) = match at_once(l) {
-            true => (&[][..], format!("{name}: answered at once, 0 ns")),
-            false => {
-                let mean = l.mean_ns.unwrap_or(0.0);
-                (&l.histogram[..], format!("{name}: mean {mean:.1} ns"))
-            }
+        let (bars, label) = if at_once(l) {
+            (&[][..], format!("{name}: answered at once, 0 ns"))
+        } else {
+            let mean = l.mean_ns.unwrap_or(0.0);
+            (&l.histogram[..], format!("{name}: mean {mean:.1} ns"))
         };
         chart
             .draw_series(bars.iter().map(bar))?

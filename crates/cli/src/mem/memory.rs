@@ -82,9 +82,10 @@ impl Memory {
                     let p = c.place(a);
                     let [ch, r, g, b, row, col] =
                         [p.channel, p.rank, p.bank_group, p.bank, p.row, p.column].map(u64::from);
-                    Ok(match groups {
-                        true => vec![ch, r, g, b, row, col],
-                        false => vec![ch, r, b, row, col],
+                    Ok(if groups {
+                        vec![ch, r, g, b, row, col]
+                    } else {
+                        vec![ch, r, b, row, col]
                     })
                 }))
             }
@@ -115,9 +116,10 @@ impl Memory {
                         (&[c, r, g, b, row, col], _) => [c, r, g, b, row, col],
                         (&[c, r, b, row, col], false) => [c, r, 0, b, row, col],
                         _ => {
-                            let names = match groups {
-                                true => "channel, rank, bank group, bank, row, column",
-                                false => "channel, rank, bank, row, column",
+                            let names = if groups {
+                                "channel, rank, bank group, bank, row, column"
+                            } else {
+                                "channel, rank, bank, row, column"
                             };
                             return Err(format!("{} levels; this memory has {names}", v.len()));
                         }
@@ -144,11 +146,12 @@ impl Memory {
 }
 
 fn inside(addr: u64, capacity: u64) -> Result<(), String> {
-    match addr < capacity {
-        true => Ok(()),
-        false => Err(format!(
+    if addr < capacity {
+        Ok(())
+    } else {
+        Err(format!(
             "the address {addr:#x} is beyond the memory's {capacity:#x} bytes; --base subtracts a base address"
-        )),
+        ))
     }
 }
 
@@ -201,9 +204,10 @@ impl Inverse {
                 (rest, addr) = (rest ^ p, addr ^ a);
             }
         }
-        match rest == 0 && addr < self.capacity {
-            true => Ok(addr),
-            false => Err("an address vector outside the memory".into()),
+        if rest == 0 && addr < self.capacity {
+            Ok(addr)
+        } else {
+            Err("an address vector outside the memory".into())
         }
     }
 }

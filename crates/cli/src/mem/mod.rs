@@ -34,9 +34,10 @@ pub fn command(command: &MemCommand, messages: &Messages) -> anyhow::Result<Exit
 fn show(a: &ShowArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let name = a.name.as_ref().or(a.memory.as_ref());
     let memory = memory::load_and_warn(name.context("a memory is needed")?, &a.set, messages)?;
-    match a.json {
-        true => output::print_json(&memory.to_json())?,
-        false => output::print(&memory.show())?,
+    if a.json {
+        output::print_json(&memory.to_json())?
+    } else {
+        output::print(&memory.show())?
     }
     Ok(SUCCESS)
 }
@@ -48,21 +49,18 @@ fn plot(a: &PlotArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let file = Staged::create(&a.output).context("--output")?;
     let shown = file.is_stdout();
     // A table never begins with this.
-    let picture = match text.trim_start().starts_with('{') {
-        true => {
-            if a.x.is_some() || !a.figure.is_empty() {
-                bail!("--x and --figure are for tables of `nagori mem sweep`; {name} is the result of one run");
-            }
-            let report: report::Report = serde_json::from_str(&text)
-                .with_context(|| format!("{name} is no result of `nagori mem run --json`"))?;
-            draw::bytes(&a.output, &report)?
+    let picture = if text.trim_start().starts_with('{') {
+        if a.x.is_some() || !a.figure.is_empty() {
+            bail!("--x and --figure are for tables of `nagori mem sweep`; {name} is the result of one run");
         }
-        false => {
-            let sweep = sweep_plot::Sweep::read(&text, a.x.as_deref(), &a.figure).with_context(|| {
+        let report: report::Report = serde_json::from_str(&text)
+            .with_context(|| format!("{name} is no result of `nagori mem run --json`"))?;
+        draw::bytes(&a.output, &report)?
+    } else {
+        let sweep = sweep_plot::Sweep::read(&text, a.x.as_deref(), &a.figure).with_context(|| {
                 format!("{name} is neither a result of `nagori mem run --json` nor a table of `nagori mem sweep`")
             })?;
-            draw::bytes(&a.output, &sweep)?
-        }
+        draw::bytes(&a.output, &sweep)?
     };
     file.put(&picture).context("--output")?;
     if !shown {

@@ -8,12 +8,13 @@ pre{background:#f6f6f6;padding:1em;overflow-x:auto;line-height:1.35}svg{width:10
 /// The page around the plot of a run.
 pub fn html(r: &Report, svg: &str) -> String {
     let heading = format!("{} with {}", r.memory, r.trace);
-    let settings: String = match r.settings.is_empty() {
-        true => String::new(),
-        false => format!(
+    let settings: String = if r.settings.is_empty() {
+        String::new()
+    } else {
+        format!(
             "<p>Set for this run: {}</p>\n",
             escape(&r.settings.join(", "))
-        ),
+        )
     };
     around(&heading, &settings, svg, &r.tables())
 }

@@ -189,9 +189,10 @@ pub fn mode_name(m: ModeName) -> String {
 
 /// Processor time of this thread, or of all threads of the process, in seconds.
 fn cpu_seconds(all: bool) -> f64 {
-    let t = clock_gettime(match all {
-        true => ClockId::ProcessCPUTime,
-        false => ClockId::ThreadCPUTime,
+    let t = clock_gettime(if all {
+        ClockId::ProcessCPUTime
+    } else {
+        ClockId::ThreadCPUTime
     });
     t.tv_sec as f64 + t.tv_nsec as f64 * 1e-9
 }
@@ -242,7 +243,8 @@ pub fn command(a: &RunArgs, messages: &Messages) -> anyhow::Result<Exit> {
         Some(path) => {
             model.set_command_log(true).with_context(|| {
                 format!(
-                    "--commands: {} keeps no log of commands; devices (ddr3, pcm, ...) and the board do, also behind a link, side by side and as a cache",
+                    "--commands: {} keeps no log of commands; devices (ddr3, pcm, ...) and the board do, also behind a \
+                        link, side by side and as a cache",
                     memory.name()
                 )
             })?;
@@ -299,9 +301,10 @@ pub fn command(a: &RunArgs, messages: &Messages) -> anyhow::Result<Exit> {
         messages.note(&ignored_times(&a.trace));
     }
     // All contents are on the disk before the first file gets its name.
-    let text = match a.json {
-        true => format!("{:#}\n", serde_json::to_value(&report)?),
-        false => report.tables(),
+    let text = if a.json {
+        format!("{:#}\n", serde_json::to_value(&report)?)
+    } else {
+        report.tables()
     };
     let mut files = Vec::new();
     match result_file {

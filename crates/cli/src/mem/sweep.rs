@@ -145,9 +145,10 @@ pub fn command(a: &SweepArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let signals = messages.signals();
     let to = a.output.as_deref().map(Staged::create).transpose();
     let to = to.context("--output")?;
-    let bar = match messages.quiet() {
-        true => ProgressBar::hidden(),
-        false => ProgressBar::new(points.len() as u64),
+    let bar = if messages.quiet() {
+        ProgressBar::hidden()
+    } else {
+        ProgressBar::new(points.len() as u64)
     };
     bar.set_style(
         ProgressStyle::with_template("{bar:32} {pos}/{len} runs  {elapsed}").expect("a template"),
@@ -240,10 +241,7 @@ fn describe(p: &Point, axes: &[Axis]) -> String {
 fn csv(a: &SweepArgs, axes: &[Axis], points: &[Point], reports: &[Report]) -> String {
     let mut head = NAMES.to_vec();
     head.extend(axes.iter().map(|a| a.key));
-    let cpu = match a.cpu_time {
-        true => CPU_COLUMNS,
-        false => &[],
-    };
+    let cpu = if a.cpu_time { CPU_COLUMNS } else { &[] };
     let columns = || COLUMNS.iter().chain(cpu);
     head.extend(columns().map(|c| c.0));
     let mut out = line(head.into_iter().map(str::to_string));
@@ -259,9 +257,12 @@ fn csv(a: &SweepArgs, axes: &[Axis], points: &[Point], reports: &[Report]) -> St
 
 /// A line of a CSV file (RFC 4180, but with plain newlines).
 fn line(cells: impl Iterator<Item = String>) -> String {
-    let quoted = |c: String| match c.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", c.replace('"', "\"\"")),
-        false => c,
+    let quoted = |c: String| {
+        if c.contains([',', '"', '\n', '\r']) {
+            format!("\"{}\"", c.replace('"', "\"\""))
+        } else {
+            c
+        }
     };
     let cells: Vec<String> = cells.map(quoted).collect();
     cells.join(",") + "\n"

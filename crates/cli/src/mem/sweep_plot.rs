@@ -110,7 +110,8 @@ impl Sweep {
         };
         let n = s.series().len();
         if n > SERIES {
-            bail!("it has {n} series beside the values of {}; {SERIES} at most can be told apart: choose another --x, or sweep less", s.head[s.x]);
+            bail!("it has {n} series beside the values of {}; {SERIES} at most can be told apart: choose another --x, \
+                or sweep less", s.head[s.x]);
         }
         Ok(s)
     }
@@ -163,14 +164,18 @@ impl Sweep {
         let xs = self.values(self.x);
         let mut all: Vec<Series> = Vec::new();
         for (n, r) in self.rows.iter().enumerate() {
-            let part = |c: &usize| match NAMES.contains(&self.head[*c].as_str()) {
-                true => r[*c].clone(),
-                false => format!("{}={}", self.head[*c], r[*c]),
+            let part = |c: &usize| {
+                if NAMES.contains(&self.head[*c].as_str()) {
+                    r[*c].clone()
+                } else {
+                    format!("{}={}", self.head[*c], r[*c])
+                }
             };
             let parts: Vec<String> = others.iter().map(part).collect();
-            let name = match parts.is_empty() {
-                true => r[0].clone(),
-                false => parts.join(", "),
+            let name = if parts.is_empty() {
+                r[0].clone()
+            } else {
+                parts.join(", ")
             };
             let Some(x) = xs.iter().position(|x| *x == r[self.x]) else {
                 continue;
@@ -256,9 +261,10 @@ fn colour(series: usize) -> RGBColor {
 
 /// The first round of colours has filled marks, the second one empty ones.
 fn style(series: usize) -> ShapeStyle {
-    match series < COLOURS.len() {
-        true => colour(series).filled(),
-        false => colour(series).stroke_width(2),
+    if series < COLOURS.len() {
+        colour(series).filled()
+    } else {
+        colour(series).stroke_width(2)
     }
 }
 

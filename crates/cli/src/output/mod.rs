@@ -134,9 +134,10 @@ impl Messages {
     fn busy(&self, template: &str, text: String) -> bool {
         let mut bar = self.bar.lock().unwrap_or_else(PoisonError::into_inner);
         let bar = bar.get_or_insert_with(|| {
-            let bar = match self.quiet {
-                true => ProgressBar::hidden(),
-                false => ProgressBar::new_spinner(),
+            let bar = if self.quiet {
+                ProgressBar::hidden()
+            } else {
+                ProgressBar::new_spinner()
             };
             // The templates are constants.
             bar.set_style(ProgressStyle::with_template(template).expect("a template"));

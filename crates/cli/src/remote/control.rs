@@ -126,12 +126,11 @@ fn value(of: impl Serialize) -> Result<Value, RpcError> {
 
 /// An error for a relative path, which means something else to the client than to this process.
 fn absolute(method: &str, path: &str) -> Result<(), RpcError> {
-    match Path::new(path).is_absolute() {
-        true => Ok(()),
-        false => {
-            let text = format!("{method}: the path {path} is not absolute");
-            Err(RpcError::new(INVALID_PARAMS, text))
-        }
+    if Path::new(path).is_absolute() {
+        Ok(())
+    } else {
+        let text = format!("{method}: the path {path} is not absolute");
+        Err(RpcError::new(INVALID_PARAMS, text))
     }
 }
 
@@ -251,11 +250,12 @@ impl Asked {
 
     /// An error if there is no software for a restart.
     fn has_software(&self) -> Result<(), RpcError> {
-        match self.software {
-            true => Ok(()),
-            false => Err(RpcError::refused(
+        if self.software {
+            Ok(())
+        } else {
+            Err(RpcError::refused(
                 "it is not known with which firmware and kernel the machine would start anew",
-            )),
+            ))
         }
     }
 

@@ -213,7 +213,8 @@ fn assignments(values: &[String]) -> anyhow::Result<Set> {
 /// The path of a file in a form that the machine's process can use.
 fn place(path: &std::path::Path) -> anyhow::Result<String> {
     if file::is_stdout(path) {
-        bail!("the file is written by the machine's process, so it cannot go to standard output; `./-` is a file of that name");
+        bail!("the file is written by the machine's process, so it cannot go to standard output; `./-` is a file of \
+            that name");
     }
     let full = std::path::absolute(path).context("the file's path cannot be completed")?;
     match full.into_os_string().into_string() {

@@ -164,7 +164,8 @@ pub fn command(a: &CompareArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let other = rows.iter().find(|r| r.does_something_else(&rows[0]));
     if let Some(r) = other {
         messages.warning(&format!(
-            "the program did something else under {} than under {}: another output or exit code; what the runs cost is not comparable",
+            "the program did something else under {} than under {}: another output or exit code; what the runs cost is \
+                not comparable",
             r.variant, rows[0].variant
         ));
     }
@@ -199,7 +200,8 @@ fn check(a: &CompareArgs) -> anyhow::Result<()> {
         bail!("--functional: without the timing model there is nothing to compare");
     }
     if a.common.devices.share.iter().any(|s| s.writable) {
-        bail!("--share with rw: the runs would write the same files; share it to be read, and let the program write to /tmp");
+        bail!("--share with rw: the runs would write the same files; share it to be read, and let the program write to \
+            /tmp");
     }
     Ok(())
 }
@@ -374,9 +376,12 @@ fn unfinished(names: &[String], results: &[Option<anyhow::Result<RunResult>>]) -
             _ => others.push(name.clone()),
         }
     }
-    let list = |of: Vec<String>| match of.is_empty() {
-        true => "none".into(),
-        false => of.join(", "),
+    let list = |of: Vec<String>| {
+        if of.is_empty() {
+            "none".into()
+        } else {
+            of.join(", ")
+        }
     };
     format!(
         "there is no comparison: finished: {}; not finished: {}",

@@ -73,9 +73,10 @@ pub fn command(a: &RunProgramArgs, messages: &Messages) -> anyhow::Result<Exit> 
     prepared.tell(&result.why, messages);
     result.warn(messages, |_| true);
     let show = || {
-        let text = match c.full {
-            true => result.full.0.clone(),
-            false => result.table(),
+        let text = if c.full {
+            result.full.0.clone()
+        } else {
+            result.table()
         };
         eprint!("\n{text}");
     };
@@ -194,9 +195,10 @@ impl<'a> Prepared<'a> {
             .filter_map(|v| Some((v.setting()?, v.option())));
         let (set, options): (Vec<String>, Vec<String>) = needs.unzip();
         let prepared = Prepared::new(a, (&set, nvmm), caller);
-        match options.is_empty() {
-            true => prepared,
-            false => prepared.with_context(|| options.join(" ")),
+        if options.is_empty() {
+            prepared
+        } else {
+            prepared.with_context(|| options.join(" "))
         }
     }
 
@@ -351,7 +353,8 @@ pub fn tell_of_files<'a>(
     for word in left_on_host(words, home, &files) {
         let there = in_guest(word, home);
         messages.note(&format!(
-            "{word} is a file of this host, which the guest does not have: --file {word}:{} puts it there, --share . the folder",
+            "{word} is a file of this host, which the guest does not have: --file {word}:{} puts it there, --share . \
+                the folder",
             there.display()
         ));
     }

@@ -196,9 +196,10 @@ impl Result {
     /// Reports what the figures do not show, as far as it is `told`.
     pub fn warn(&self, messages: &Messages, told: impl Fn(&Problem) -> bool) {
         for p in self.problems.iter().filter(|p| told(p)) {
-            match p.meaningless {
-                true => messages.error(&anyhow::anyhow!(p.message.clone())),
-                false => messages.warning(&p.message),
+            if p.meaningless {
+                messages.error(&anyhow::anyhow!(p.message.clone()))
+            } else {
+                messages.warning(&p.message)
             }
         }
     }

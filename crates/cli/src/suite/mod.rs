@@ -49,9 +49,10 @@ fn list(a: &ListArgs) -> anyhow::Result<Exit> {
     }
     let mut t = table(["program", "kind", "threads", "stands for", "from", "quick"]);
     for p in &programs {
-        let from = match p.sources.is_empty() {
-            true => p.packages.first().cloned().unwrap_or_default(),
-            false => "ours".into(),
+        let from = if p.sources.is_empty() {
+            p.packages.first().cloned().unwrap_or_default()
+        } else {
+            "ours".into()
         };
         let cells = [
             p.name.clone(),

@@ -79,9 +79,10 @@ pub fn command(a: &RunArgs, messages: &Messages) -> anyhow::Result<Exit> {
         ));
         return Err(e);
     }
-    Ok(match failed.is_empty() {
-        true => SUCCESS,
-        false => MEANINGLESS,
+    Ok(if failed.is_empty() {
+        SUCCESS
+    } else {
+        MEANINGLESS
     })
 }
 
@@ -130,9 +131,10 @@ fn conditions(a: &RunArgs) -> Vec<Conditions> {
     let memories: Vec<Memory> = methods
         .chain(models.into_iter().map(Memory::Model))
         .collect();
-    let seeds: Vec<Option<u64>> = match a.seeds.is_empty() {
-        true => vec![None],
-        false => a.seeds.iter().copied().map(Some).collect(),
+    let seeds: Vec<Option<u64>> = if a.seeds.is_empty() {
+        vec![None]
+    } else {
+        a.seeds.iter().copied().map(Some).collect()
     };
     let choice = a.machine.choice();
     let of = |memory: &Memory, seed: Option<u64>| Conditions {
@@ -171,9 +173,10 @@ fn outcome(r: &Record) -> String {
 fn tell(r: &Record, messages: &Messages) {
     let Some(f) = &r.failure else { return };
     let tail = f.tail.trim();
-    let tail = match tail.is_empty() {
-        true => String::new(),
-        false => format!("\n  {}", tail.replace('\n', "\n  ")),
+    let tail = if tail.is_empty() {
+        String::new()
+    } else {
+        format!("\n  {}", tail.replace('\n', "\n  "))
     };
     messages.warning(&format!(
         "{}, {}, {} failed: {}{tail}",

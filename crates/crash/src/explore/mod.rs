@@ -1,8 +1,8 @@
 //! The search for contents from which a subject does not recover.
 //!
-//! A content is decided line by line, in the order in which recovery reads them. Two walks through the tree of decisions
-//! begin with "nothing is lost" and "everything is lost", and deviate in one line, then in two, and so on. Every result is
-//! shared by all contents that agree in the lines read, of this cut and of others.
+//! A content is decided line by line, in the order in which recovery reads them. Two walks through the tree of
+//! decisions begin with "nothing is lost" and "everything is lost", and deviate in one line, then in two, and so on.
+//! Every result is shared by all contents that agree in the lines read, of this cut and of others.
 
 mod blame;
 mod recut;
@@ -19,8 +19,8 @@ use runs::{Choice, Result1, Runs, Stop};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// So many contents are tried between two looks at what is best to try next. It does not depend on the number of jobs, so
-/// that results do not, either.
+/// So many contents are tried between two looks at what is best to try next. It does not depend on the number of jobs,
+/// so that results do not, either.
 const ROUND: usize = 64;
 /// Deviations of cuts with many lines.
 const MAX_RANK: u32 = 2;
@@ -56,8 +56,8 @@ pub struct Budget {
     pub exhaustive_lines: usize,
     /// if they may leave at most so many contents.
     pub exhaustive_states: u32,
-    /// Goes on from contents that fail: what else may be lost in addition, which mostly fails for the same cause; and with
-    /// cuts of which eight contents fail.
+    /// Goes on from contents that fail: what else may be lost in addition, which mostly fails for the same cause; and
+    /// with cuts of which eight contents fail.
     pub beyond_failures: bool,
     /// Of the others so many random contents are tried in addition to those with up to two lines lost or kept.
     pub random: u32,
@@ -142,10 +142,10 @@ struct Known {
     walked: BTreeSet<Vec<(usize, u16)>>,
 }
 
-/// Tries what the cuts may leave. `progress` is called between rounds; where it returns `false`, the search ends, and the
-/// report says what was not tried. A limit of host time goes there. Otherwise the report is the same for any number of
-/// `jobs` (threads). A recovery that fails while `progress` returns `false` was ended from outside: the report then has what is
-/// known by then.
+/// Tries what the cuts may leave. `progress` is called between rounds; where it returns `false`, the search ends, and
+/// the report says what was not tried. A limit of host time goes there. Otherwise the report is the same for any number
+/// of `jobs` (threads). A recovery that fails while `progress` returns `false` was ended from outside: the report then
+/// has what is known by then.
 ///
 /// # Errors
 /// What a recovery reported that could not be carried out.
@@ -175,8 +175,8 @@ struct Again<'a> {
 struct Found {
     report: Report,
     references: References,
-    /// Contents from which recovery succeeds and stores to NVMM, one of all in which what it reads or overwrites is the same: the
-    /// cut, and its content.
+    /// Contents from which recovery succeeds and stores to NVMM, one of all in which what it reads or overwrites is the
+    /// same: the cut, and its content.
     storing: Vec<(usize, Choice)>,
     /// Which of the caller's cuts were searched.
     cuts: Vec<usize>,
@@ -463,8 +463,8 @@ impl Search<'_> {
         while !self.queue.is_empty() {
             let mut round = Vec::new();
             let mut level = None;
-            // What follows from a content is of a later class or rank. So the order in which those of one cut are tried does
-            // not depend on which other cuts there are.
+            // What follows from a content is of a later class or rank. So the order in which those of one cut are tried
+            // does not depend on which other cuts there are.
             while round.len() < ROUND {
                 let Some(entry) = self.queue.first_entry() else {
                     break;
@@ -523,8 +523,9 @@ impl Search<'_> {
         left
     }
 
-    /// Keeps a content whose recovery stores to NVMM, for cuts during it. What recovery overwrites without having read it is
-    /// not decided by the search, but a second cut may leave it: each such line is lost alone, and is there alone, too.
+    /// Keeps a content whose recovery stores to NVMM, for cuts during it. What recovery overwrites without having read
+    /// it is not decided by the search, but a second cut may leave it: each such line is lost alone, and is there
+    /// alone, too.
     fn stores(&mut self, item: &Item, result: &Result1) {
         let recovery = self.runs.recovery(result.leaf);
         if self.budget.recuts == 0 || !recovery.stores {

@@ -90,8 +90,8 @@ impl<'a> Runs<'a> {
         })
     }
 
-    /// The results of all these contents. Which of them cost a recovery depends on their order only. If one fails, what the
-    /// others have given by then is known.
+    /// The results of all these contents. Which of them cost a recovery depends on their order only. If one fails, what
+    /// the others have given by then is known.
     pub fn results(
         &mut self,
         wanted: &[(&Cut, &[u16])],

@@ -88,9 +88,10 @@ fn details(finding: &Finding) -> String {
     text
 }
 
-/// The report as JUnit XML: a test case for each place at which the power was cut, with the finding first seen there, if there is
-/// one, one for each further finding, and one for the mistakes seen without a crash. Elements and attributes are those that the
-/// schemas of Jenkins and Surefire have; durations are 0, since a report does not depend on the host.
+/// The report as JUnit XML: a test case for each place at which the power was cut, with the finding first seen there,
+/// if there is one, one for each further finding, and one for the mistakes seen without a crash. Elements and
+/// attributes are those that the schemas of Jenkins and Surefire have; durations are 0, since a report does not depend
+/// on the host.
 pub fn junit(report: &Report) -> String {
     let mut places: BTreeMap<(Option<u32>, &str), (u64, u64)> = BTreeMap::new();
     for cut in &report.cuts {
@@ -177,8 +178,8 @@ struct Cases {
 }
 
 impl Cases {
-    /// A case, which fails with the first finding; readers know one failure of a case only, so each further finding has a case
-    /// of its own.
+    /// A case, which fails with the first finding; readers know one failure of a case only, so each further finding has
+    /// a case of its own.
     fn add(&mut self, name: &str, findings: &[&Finding], said: &str) {
         let first = findings.first().copied();
         self.one(name, first, said);

@@ -4,9 +4,9 @@ use super::{Change, Finding, Report, UndecidedRead};
 use crate::explore::key;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Puts the reports of all shards (`--shard`) of one exploration together, in any order. What they have tried, found and not
-/// covered is then what one run without shards has tried, found and not covered, if no budget was used up; recoveries, which a
-/// shard cannot share with the others, are their sum.
+/// Puts the reports of all shards (`--shard`) of one exploration together, in any order. What they have tried, found
+/// and not covered is then what one run without shards has tried, found and not covered, if no budget was used up;
+/// recoveries, which a shard cannot share with the others, are their sum.
 ///
 /// # Errors
 /// The reports are not those of all shards of one exploration.
@@ -97,9 +97,10 @@ pub(crate) fn causes(mut all: Vec<Finding>) -> Vec<Finding> {
             list.map(|s| key(&s.frames)).collect()
         });
         let known = causes.iter_mut().find(|(f, [l, k])| {
-            let explains = match l.is_empty() {
-                false => l.is_subset(&lost),
-                true => !k.is_empty() && lost.is_empty() && k.is_subset(&kept),
+            let explains = if l.is_empty() {
+                !k.is_empty() && lost.is_empty() && k.is_subset(&kept)
+            } else {
+                l.is_subset(&lost)
             };
             f.id == finding.id || explains && f.recut.is_some() == finding.recut.is_some()
         });

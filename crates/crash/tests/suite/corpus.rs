@@ -1,5 +1,5 @@
-//! The programs of guest/crash, compiled for the host: every bug of the table that matters is found, and correct versions give
-//! no findings.
+//! The programs of guest/crash, compiled for the host: every bug of the table that matters is found, and correct
+//! versions give no findings.
 
 use crate::litmus::contents;
 use nagori_crash::{

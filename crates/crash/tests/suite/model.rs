@@ -1,9 +1,9 @@
 //! The contents that a history allows, against a machine that is simulated step by step in every way it may run.
 //!
-//! In the simulation stores and cleans sit in the hart until they are performed, in any order that RVWMO permits; caches
-//! write lines back whenever they like; a fence waits. What is in memory at the end, over all runs, is what a power cut
-//! may leave. Nothing of it is shared with the library. Harts do not race for a word: what a hart has performed then says
-//! something about the other one's stores, which the library does not use; it allows more contents.
+//! In the simulation stores and cleans sit in the hart until they are performed, in any order that RVWMO permits;
+//! caches write lines back whenever they like; a fence waits. What is in memory at the end, over all runs, is what a
+//! power cut may leave. Nothing of it is shared with the library. Harts do not race for a word: what a hart has
+//! performed then says something about the other one's stores, which the library does not use; it allows more contents.
 
 use crate::litmus::contents;
 use nagori_crash::{

@@ -1,5 +1,6 @@
-//! The events that `mhpmevent` selects: one table with codes, names, meanings, and where each count comes from. Hardware
-//! counters ([`crate::hpm`]), the device tree, the machine's statistics by privilege and `docs/counters.md` read it.
+//! The events that `mhpmevent` selects: one table with codes, names, meanings, and where each count comes from.
+//! Hardware counters ([`crate::hpm`]), the device tree, the machine's statistics by privilege and `docs/counters.md`
+//! read it.
 //!
 //! An event is added as a row. Its source is a field of one of the sets of counters below, which is counted by whatever
 //! the event happens in:

@@ -15,10 +15,13 @@ so that the sum over all harts is what the cache or the memory has done.
 ";
 
 const TEXTS: &[(&str, &str)] = &[
-    ("core", "Events marked with * need instructions to be counted by kind: while one of them is selected, the hart is interpreted."),
-    ("l1d", "First-level data cache. Hits are accesses to memory that have not missed; a store to a line without the right to be written is a hit and an upgrade."),
+    ("core", "Events marked with * need instructions to be counted by kind: while one of them is selected, the hart is \
+        interpreted."),
+    ("l1d", "First-level data cache. Hits are accesses to memory that have not missed; a store to a line without the \
+        right to be written is a hit and an upgrade."),
     ("l1i", "First-level instruction cache."),
-    ("lfb", "Line fill buffers, which are the MSHRs of L1D. Without `l1d.mshrs` in the description nothing is counted."),
+    ("lfb", "Line fill buffers, which are the MSHRs of L1D. Without `l1d.mshrs` in the description nothing is \
+        counted."),
     ("tlb", "Page walks; none in functional mode."),
     ("l2", "The first outer level. Without one nothing is counted."),
     ("llc", "The last level, where there are two outer levels or more."),

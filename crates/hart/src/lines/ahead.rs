@@ -412,9 +412,10 @@ impl Coherence {
             }
         }
         self.find_due();
-        match none_free {
-            true => Err(NotNow),
-            false => Ok((waited, since)),
+        if none_free {
+            Err(NotNow)
+        } else {
+            Ok((waited, since))
         }
     }
 
@@ -630,8 +631,8 @@ impl Coherence {
         None
     }
 
-    /// Takes a register of a hart's data cache, and of each level before `source`, for what no hart waits for. False if one
-    /// is missing.
+    /// Takes a register of a hart's data cache, and of each level before `source`, for what no hart waits for. False if
+    /// one is missing.
     pub(super) fn take_registers(&mut self, hart: usize, source: usize) -> bool {
         let now = self.levels.stores.clock;
         let passed = (Some(Side::Data), 0..source, hart);
@@ -643,7 +644,8 @@ impl Coherence {
         free
     }
 
-    /// A register of a hart's data cache that [`take_registers`](Self::take_registers) has taken is free from a cycle on.
+    /// A register of a hart's data cache that [`take_registers`](Self::take_registers) has taken is free from a cycle
+    /// on.
     pub(super) fn give_register(&mut self, hart: usize, at: u64) {
         let passed = (Some(Side::Data), 0..0, hart);
         self.each_passed(passed, |_, m| m.end_ahead(at));
@@ -656,8 +658,8 @@ impl Coherence {
         limit == 0 || first.parts[hart].mshrs.has_free(limit, now)
     }
 
-    /// When registers of a hart's data cache and of the first outer levels may be free for a request: at a cycle, or when
-    /// the first of those that are missing then is given back, as far as that is known.
+    /// When registers of a hart's data cache and of the first outer levels may be free for a request: at a cycle, or
+    /// when the first of those that are missing then is given back, as far as that is known.
     pub(super) fn registers_due(&self, hart: usize, levels: usize, now: u64) -> u64 {
         let first = &self.levels.first[Side::Data as usize];
         let own = first.parts.get(hart).map(|p| (first.config.mshrs, p));

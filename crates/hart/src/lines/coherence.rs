@@ -72,7 +72,8 @@ impl Coherence {
         self
     }
 
-    /// Whether harts have nothing but one level of caches, without MSHRs, prefetchers, buffers of stores or older states of lines.
+    /// Whether harts have nothing but one level of caches, without MSHRs, prefetchers, buffers of stores or older
+    /// states of lines.
     pub fn is_plain(&self) -> bool {
         let stores = self.has_stores() || self.has_hints();
         !self.has_levels() && !self.has_first() && !stores && !self.keeps_versions()
@@ -247,9 +248,10 @@ impl Coherence {
     /// [`Coherence::holders`], or `None` where it is certain at once that there are none.
     #[inline(always)]
     pub(super) fn some_holders(&self, hart: usize, line: u64) -> Option<(bool, Option<usize>)> {
-        match self.l1d.mask(line, Some(hart)) == 0 && !self.has_levels() {
-            true => None,
-            false => Some(self.holders(hart, line)),
+        if self.l1d.mask(line, Some(hart)) == 0 && !self.has_levels() {
+            None
+        } else {
+            Some(self.holders(hart, line))
         }
     }
 
@@ -298,8 +300,8 @@ impl Coherence {
     }
 
     /// A device reads or writes a line of memory: L1D caches keep it shared, or lose it. Returns whether one had it
-    /// modified, which is to be written back. Outer levels keep what they have, as those of processors that let devices into
-    /// their last level; with them nothing is done.
+    /// modified, which is to be written back. Outer levels keep what they have, as those of processors that let devices
+    /// into their last level; with them nothing is done.
     pub fn probe_for_device(&mut self, line: u64, write: bool) -> bool {
         let mut dirty = false;
         if !self.has_levels() {

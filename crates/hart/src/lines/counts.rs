@@ -1,8 +1,8 @@
 //! What each hart's accesses do in the caches and in memory, by kind. The events of hardware counters
 //! ([`crate::events`]) and the machine's statistics are both read from here.
 //!
-//! A hart's counts change in its own turns, and in events of the caches that have a time of their own, which take effect
-//! between turns. So what it reads of them follows from machine time.
+//! A hart's counts change in its own turns, and in events of the caches that have a time of their own, which take
+//! effect between turns. So what it reads of them follows from machine time.
 
 use super::ahead::{Target, NOBODY};
 use super::levels::Levels;
@@ -12,8 +12,8 @@ use nagori_counters::{counters, is_zero};
 use serde::{Deserialize, Serialize};
 
 counters! {
-    /// What happens in a cache for one hart. Of first-level caches only what their MSHRs and prefetchers do; the rest is in
-    /// [`HartStats`](crate::HartStats).
+    /// What happens in a cache for one hart. Of first-level caches only what their MSHRs and prefetchers do; the rest
+    /// is in [`HartStats`](crate::HartStats).
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(deny_unknown_fields, default)]
     pub struct CacheCounts {

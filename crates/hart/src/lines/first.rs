@@ -48,10 +48,7 @@ impl First {
             banks: Banks::default(),
             guesses: Guesses::new(&config.prefetch),
         };
-        let harts = match config.keeps_order() {
-            true => harts,
-            false => 0,
-        };
+        let harts = if config.keeps_order() { harts } else { 0 };
         First {
             config,
             parts: vec![part; harts],
@@ -394,9 +391,10 @@ impl Coherence {
         let (hart, line) = (p.hart as usize, p.line);
         let (others, modified) = self.holders(hart, line);
         let unwanted = p.void || modified.is_some() || self.is_combined(line);
-        let entry = match unwanted || !self.first_lacks(side, hart, line) {
-            true => None,
-            false => self.make_room(side, hart, line),
+        let entry = if unwanted || !self.first_lacks(side, hart, line) {
+            None
+        } else {
+            self.make_room(side, hart, line)
         };
         let Some(entry) = entry else {
             self.levels.first[side as usize].stats.prefetch_useless += 1;
@@ -541,9 +539,10 @@ impl Hart {
         line: u64,
         at: RunPoint,
     ) -> Result<(), NotNow> {
-        match w.coherence().is_guarded(side, self.id, line) {
-            true => self.await_arrivals(w, at),
-            false => Ok(()),
+        if w.coherence().is_guarded(side, self.id, line) {
+            self.await_arrivals(w, at)
+        } else {
+            Ok(())
         }
     }
 
@@ -581,9 +580,10 @@ impl Hart {
         at: RunPoint,
     ) -> Result<(), NotNow> {
         let c = w.coherence();
-        match c.has_first() && c.is_unused(Side::of(kind), self.id, line) {
-            true => self.first_use(w, line, kind, at),
-            false => Ok(()),
+        if c.has_first() && c.is_unused(Side::of(kind), self.id, line) {
+            self.first_use(w, line, kind, at)
+        } else {
+            Ok(())
         }
     }
 

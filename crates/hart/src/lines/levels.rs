@@ -243,9 +243,10 @@ impl Levels {
         let saved = |l: &Level| SavedLevel {
             caches: l.caches.to_vec(),
             stats: l.stats,
-            parts: match l.parts.iter().all(|p| *p == Parts::default()) {
-                true => Vec::new(),
-                false => l.parts.clone(),
+            parts: if l.parts.iter().all(|p| *p == Parts::default()) {
+                Vec::new()
+            } else {
+                l.parts.clone()
             },
         };
         self.levels.iter().map(saved).collect()
@@ -274,10 +275,7 @@ impl Levels {
         for (level, s) in self.levels.iter_mut().zip(saved) {
             (level.caches, level.stats) = (Caches::new(s.caches), s.stats);
             let fresh = vec![Parts::new(&level.config); level.parts.len()];
-            level.parts = match s.parts.is_empty() {
-                true => fresh,
-                false => s.parts,
-            };
+            level.parts = if s.parts.is_empty() { fresh } else { s.parts };
         }
         true
     }
@@ -362,9 +360,10 @@ impl Coherence {
         } = *want;
         let n = self.levels.levels.len();
         let (mut entry, mut coming) = (None, None);
-        let own = match self.levels.has_first {
-            true => self.coming_first(want.side(), hart, line),
-            false => None,
+        let own = if self.levels.has_first {
+            self.coming_first(want.side(), hart, line)
+        } else {
+            None
         };
         // The first level that has the line, or to which a prefetch is bringing it.
         let mut k = 0;
@@ -587,8 +586,8 @@ impl Coherence {
         }
     }
 
-    /// The line that a hart has waited for reaches its first-level cache. An inclusive level that has evicted it since it was
-    /// requested, when there was no copy to take back, has it from now on again.
+    /// The line that a hart has waited for reaches its first-level cache. An inclusive level that has evicted it since
+    /// it was requested, when there was no copy to take back, has it from now on again.
     pub(super) fn include(&mut self, hart: usize, line: u64, now: u64) {
         self.levels.now = now;
         for k in (0..self.levels.levels.len()).rev() {
@@ -790,9 +789,10 @@ impl Coherence {
             while let Some((c, i)) = level.caches.next(line, &mut mask) {
                 self.levels.versions.take(k, c, line);
                 modified |= level.caches[c].entry(i).1 == LineState::Dirty;
-                match keep {
-                    true => level.caches[c].set(i, line, LineState::Shared),
-                    false => level.take(c, i),
+                if keep {
+                    level.caches[c].set(i, line, LineState::Shared)
+                } else {
+                    level.take(c, i)
                 }
             }
         }

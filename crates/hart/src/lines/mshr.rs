@@ -72,7 +72,8 @@ impl Mshrs {
         self.harts.iter().any(|h| h.0 == hart as u32)
     }
 
-    /// Whether one of `limit` registers is free at a cycle, and no hart waits for it; those that are free again stay noted.
+    /// Whether one of `limit` registers is free at a cycle, and no hart waits for it; those that are free again stay
+    /// noted.
     pub fn has_free(&self, limit: u32, now: u64) -> bool {
         let until = self.until.iter().filter(|end| **end > now).count();
         let taken = self.harts.len() + self.prefetches as usize + until;

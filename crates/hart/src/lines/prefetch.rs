@@ -136,9 +136,10 @@ impl Guesses {
         };
         let step = (a.line as i64 - p.line as i64).signum();
         if step != 0 {
-            p.sure = match step == p.step {
-                true => (p.sure + 1).min(SURE),
-                false => 1,
+            p.sure = if step == p.step {
+                (p.sure + 1).min(SURE)
+            } else {
+                1
             };
             (p.step, p.line) = (step, a.line);
         }

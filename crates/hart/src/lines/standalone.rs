@@ -167,17 +167,18 @@ impl Standalone {
     fn data(&mut self, hart: usize, line: u64, write: bool) {
         let present = self.c.l1d[hart].find(line);
         let state = present.map_or(LineState::Invalid, |i| self.c.l1d[hart].entry(i).1);
-        let (count, misses, kind) = match write {
-            false => (
-                &mut self.stats.loads,
-                &mut self.stats.load_misses,
-                LineKind::Load,
-            ),
-            true => (
+        let (count, misses, kind) = if write {
+            (
                 &mut self.stats.stores,
                 &mut self.stats.store_misses,
                 LineKind::Store,
-            ),
+            )
+        } else {
+            (
+                &mut self.stats.loads,
+                &mut self.stats.load_misses,
+                LineKind::Load,
+            )
         };
         *count += 1;
         *misses += u64::from(present.is_none());

@@ -15,7 +15,8 @@ use crate::trap::{NotNow, Undone};
 use crate::world::{DevicePlace, LineKind, World};
 
 /// The detailed mode: see [`Hart::timed`]. `PLAIN`: for harts of which
-/// [`HartConfig::plain`](crate::config::HartConfig::plain) holds; what such harts do not have does not occur in the code.
+/// [`HartConfig::plain`](crate::config::HartConfig::plain) holds; what such harts do not have does not occur in the
+/// code.
 #[derive(Clone, Copy, Debug)]
 pub struct Timed<const PLAIN: bool>;
 
@@ -217,9 +218,10 @@ impl<const PLAIN: bool> Mode for Timed<PLAIN> {
 
     #[inline(always)]
     fn hands_over<W: World>(h: &mut Hart, w: &mut W, at: RunPoint) -> Result<(), NotNow> {
-        match h.config.hands_over {
-            true => h.hand_over(w, at),
-            false => Ok(()),
+        if h.config.hands_over {
+            h.hand_over(w, at)
+        } else {
+            Ok(())
         }
     }
 
@@ -232,9 +234,10 @@ impl<const PLAIN: bool> Mode for Timed<PLAIN> {
     #[inline(always)]
     fn fence<W: World>(h: &mut Hart, w: &mut W, imm: i32, at: RunPoint) -> Result<(), NotNow> {
         fence(h, w, imm, at)?;
-        match orders_stores(imm) {
-            true => Self::hands_over(h, w, at),
-            false => Ok(()),
+        if orders_stores(imm) {
+            Self::hands_over(h, w, at)
+        } else {
+            Ok(())
         }
     }
 
@@ -258,9 +261,10 @@ impl<const PLAIN: bool> Mode for Timed<PLAIN> {
         value: u64,
         at: RunPoint,
     ) -> Result<Option<u64>, Undone> {
-        match PLAIN {
-            true => Ok(None),
-            false => h.buffer_store(w, want, value, at),
+        if PLAIN {
+            Ok(None)
+        } else {
+            h.buffer_store(w, want, value, at)
         }
     }
 
@@ -271,9 +275,10 @@ impl<const PLAIN: bool> Mode for Timed<PLAIN> {
         want: Wanted,
         at: RunPoint,
     ) -> Result<Option<(u64, u64)>, Undone> {
-        match PLAIN {
-            true => Ok(None),
-            false => h.forward(w, want, at),
+        if PLAIN {
+            Ok(None)
+        } else {
+            h.forward(w, want, at)
         }
     }
 
@@ -291,9 +296,10 @@ impl<const PLAIN: bool> Mode for Timed<PLAIN> {
             h.replays = 0;
             return Ok(Place::Device(pa));
         };
-        let kind = match write {
-            true => LineKind::Store,
-            false => LineKind::Load,
+        let kind = if write {
+            LineKind::Store
+        } else {
+            LineKind::Load
         };
         let index = h.l1d_touch::<W, PLAIN>(w, pa, kind, at)?;
         if write {

@@ -26,9 +26,10 @@ const PAGE_SHIFT: u32 = 12;
 /// Number of address bits within a block of the data filter, by [`Mode::LINES`].
 #[inline(always)]
 pub const fn block_shift(lines: bool) -> u32 {
-    match lines {
-        true => LINE_SHIFT,
-        false => PAGE_SHIFT,
+    if lines {
+        LINE_SHIFT
+    } else {
+        PAGE_SHIFT
     }
 }
 

@@ -295,9 +295,10 @@ fn pairs_issue_together() {
         ("a load and an ALU", [load, r(Xor, 8, 6, 6)], false),
     ] {
         let took = per(&pair);
-        match apart {
-            true => assert!(took >= 15, "{name}: {took}"),
-            false => assert!((7..=9).contains(&took), "{name}: {took}"),
+        if apart {
+            assert!(took >= 15, "{name}: {took}")
+        } else {
+            assert!((7..=9).contains(&took), "{name}: {took}")
         }
     }
 }

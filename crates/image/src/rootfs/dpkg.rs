@@ -96,9 +96,10 @@ fn interested(interests: &mut BTreeMap<String, String>, p: &Unpacked, name: &str
             "interest-noawait" => "/noawait",
             _ => continue,
         };
-        let (file, line) = match trigger.starts_with('/') {
-            true => ("File", format!("{trigger} {name}{how}\n")),
-            false => (trigger, format!("{name}{how}\n")),
+        let (file, line) = if trigger.starts_with('/') {
+            ("File", format!("{trigger} {name}{how}\n"))
+        } else {
+            (trigger, format!("{name}{how}\n"))
         };
         interests.entry(file.into()).or_default().push_str(&line);
     }

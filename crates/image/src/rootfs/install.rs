@@ -353,9 +353,10 @@ pub(super) fn install(
     if !log.iter().any(|l| l == &format!("{MARK}done")) {
         return Err(failed(&log, "it has ended too early"));
     }
-    match clean(root).context("read", root)? {
-        true => Ok(()),
-        false => Err(failed(&log, "it has left its file system in use")),
+    if clean(root).context("read", root)? {
+        Ok(())
+    } else {
+        Err(failed(&log, "it has left its file system in use"))
     }
 }
 

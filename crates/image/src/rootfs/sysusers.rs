@@ -64,9 +64,12 @@ pub(super) fn parse(line: &str) -> Result<Option<Declaration>, &'static str> {
         (!matches!(w, "" | "-")).then_some(w)
     };
     // Only users have a comment, a home directory and a shell.
-    let alone = |d: Declaration| match (3..6).any(|i| field(i).is_some()) {
-        true => Err("only `u` lines have more than a name and a number"),
-        false => Ok(Some(d)),
+    let alone = |d: Declaration| {
+        if (3..6).any(|i| field(i).is_some()) {
+            Err("only `u` lines have more than a name and a number")
+        } else {
+            Ok(Some(d))
+        }
     };
     let named = || match field(1) {
         Some(n) if valid(n) => Ok(n.to_string()),
@@ -132,9 +135,10 @@ pub(super) fn parse(line: &str) -> Result<Option<Declaration>, &'static str> {
             let range = field(2).ok_or("it gives no range")?;
             let (first, last) = range.split_once('-').unwrap_or((range, range));
             let (first, last) = (fixed(first)?, fixed(last)?);
-            match first <= last {
-                true => alone(Declaration::Range { first, last }),
-                false => Err("its range ends before it begins"),
+            if first <= last {
+                alone(Declaration::Range { first, last })
+            } else {
+                Err("its range ends before it begins")
             }
         }
         _ => Err("its first word is none of u, u!, g, m, r"),

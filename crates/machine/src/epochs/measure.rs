@@ -1,5 +1,5 @@
-//! What misses are waited for: measured on the machine itself, by a chase over lines in random order, as the authors of the
-//! methods calibrate theirs.
+//! What misses are waited for: measured on the machine itself, by a chase over lines in random order, as the authors of
+//! the methods calibrate theirs.
 //!
 //! A wait is what the stall counter counts for a miss, so that the time of a hit is in none of them.
 
@@ -67,12 +67,13 @@ impl Bench {
     fn new(described: &config::Machine, as_dram: bool) -> Bench {
         let mut description = described.clone();
         let c = &mut description.config;
-        *c = match as_dram {
-            true => c.with_nvmm_as_dram(),
-            false => config::MachineConfig {
+        *c = if as_dram {
+            c.with_nvmm_as_dram()
+        } else {
+            config::MachineConfig {
                 method: c.epoch.of,
                 ..c.clone()
-            },
+            }
         };
         c.epoch.variant = None;
         let outer: Vec<u64> = c.levels().iter().map(|(_, l)| l.size.0 / LINE).collect();
@@ -104,8 +105,8 @@ impl Bench {
         Ok(stalled / of.hits().max(1))
     }
 
-    /// Runs a loop over so many lines, of which the first ones warm caches. Picoseconds that the hart has waited for the
-    /// others, and what its counters have counted.
+    /// Runs a loop over so many lines, of which the first ones warm caches. Picoseconds that the hart has waited for
+    /// the others, and what its counters have counted.
     fn run(
         &self,
         nvmm: bool,
@@ -114,9 +115,10 @@ impl Bench {
         (warm, measured): (u64, u64),
     ) -> Result<(u64, Counters), MachineError> {
         let m = &self.description.config.memory;
-        let (from, size) = match nvmm {
-            true => (m.nvmm_boundary.0, m.size.0 - m.nvmm_boundary.0),
-            false => (0, m.nvmm_boundary.0),
+        let (from, size) = if nvmm {
+            (m.nvmm_boundary.0, m.size.0 - m.nvmm_boundary.0)
+        } else {
+            (0, m.nvmm_boundary.0)
         };
         if size < LINES + lines * LINE {
             let needs = (LINES + lines * LINE) >> 20;

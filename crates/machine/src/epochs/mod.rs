@@ -1,10 +1,10 @@
-//! NVMM that is emulated by epochs (docs/epoch.md): it costs what DRAM costs, and at the end of an epoch a hart's time moves
-//! on by what the slower memory would have added, by the formulas of [`nagori_epoch`].
+//! NVMM that is emulated by epochs (docs/epoch.md): it costs what DRAM costs, and at the end of an epoch a hart's time
+//! moves on by what the slower memory would have added, by the formulas of [`nagori_epoch`].
 //!
 //! An epoch ends after so many core cycles, when its hart is furthest behind ([`Machine::next_turn`]), or before an
-//! instruction by which others learn of the hart's progress ([`World::hands_over`](nagori_hart::world::World::hands_over)).
-//! At both moments no other hart is behind, and all requests for lines so far are earlier; so what counters show follows from
-//! machine time.
+//! instruction by which others learn of the hart's progress
+//! ([`World::hands_over`](nagori_hart::world::World::hands_over)). At both moments no other hart is behind, and all
+//! requests for lines so far are earlier; so what counters show follows from machine time.
 
 mod counters;
 mod measure;
@@ -28,7 +28,8 @@ const MOST_CYCLES: u64 = 1 << 62;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EpochError {
     /// Memory that is too small to measure what its misses are waited for.
-    #[error("the {} is too small to measure what its lines are waited for behind these caches: {needs} MiB are needed; give epoch.read, epoch.write, epoch.dram and epoch.weight instead", if *.nvmm { "NVMM" } else { "DRAM" })]
+    #[error("the {} is too small to measure what its lines are waited for behind these caches: {needs} MiB are needed; \
+        give epoch.read, epoch.write, epoch.dram and epoch.weight instead", if *.nvmm { "NVMM" } else { "DRAM" })]
     Memory {
         /// Whether it is NVMM.
         nvmm: bool,
@@ -95,7 +96,8 @@ pub(crate) struct HartEpochs {
     /// What counters showed then.
     seen: Counters,
     turns: Turns,
-    /// What is to be waited; nothing is ever taken out of it, since the sum of all cycles follows from the sum of all delays.
+    /// What is to be waited; nothing is ever taken out of it, since the sum of all cycles follows from the sum of all
+    /// delays.
     ledger: Ledger,
     counts: EpochCounts,
 }
@@ -213,12 +215,14 @@ impl Epochs {
         }
     }
 
-    /// A hart, so many cycles after its `cycle`, is about to do something that others see. By how many cycles its time moves on.
+    /// A hart, so many cycles after its `cycle`, is about to do something that others see. By how many cycles its time
+    /// moves on.
     pub(super) fn hands_over(&mut self, h: &Hart, later: u64, caches: &Coherence) -> u64 {
         let now = h.cycle + later;
-        match self.hand_over && now - self.harts[h.id].begin >= self.shortest {
-            true => self.end(h, now, caches, End::HandOver),
-            false => 0,
+        if self.hand_over && now - self.harts[h.id].begin >= self.shortest {
+            self.end(h, now, caches, End::HandOver)
+        } else {
+            0
         }
     }
 
@@ -325,8 +329,8 @@ pub(super) fn began(from: &[Sums], saved: &[HartEpochs]) -> bool {
 }
 
 impl Machine {
-    /// Whether a turn cannot begin since its hart's epoch is over. Then the hart is the one that is furthest behind when it is
-    /// given the turn again, and its time moves on.
+    /// Whether a turn cannot begin since its hart's epoch is over. Then the hart is the one that is furthest behind
+    /// when it is given the turn again, and its time moves on.
     pub(super) fn end_epoch(&mut self, hart: usize, ending: &mut Option<usize>) -> bool {
         let w = &mut *self.world;
         let Some(e) = &mut w.epochs else { return false };

@@ -25,7 +25,8 @@ pub enum SnapshotError {
     #[error("the file is incomplete ({0}); was it copied or written to its end?")]
     Truncated(&'static str),
     /// A debugger has stopped a hart at a place from which no snapshot can continue.
-    #[error("a debugger has stopped a hart in the middle of a block of instructions: let the machine run, and take the snapshot then")]
+    #[error("a debugger has stopped a hart in the middle of a block of instructions: let the machine run, and take the \
+        snapshot then")]
     WithinBlock,
     /// The content does not match its checksum.
     #[error("the file is damaged: {0}")]

@@ -191,9 +191,10 @@ impl<S: Source> Snapshot<S> {
                 .read_to_end(&mut plain)
                 .map_err(bad)?;
         }
-        match plain.len() as u64 == bytes {
-            true => Ok(plain),
-            false => Err(SnapshotError::Damaged(length)),
+        if plain.len() as u64 == bytes {
+            Ok(plain)
+        } else {
+            Err(SnapshotError::Damaged(length))
         }
     }
 

@@ -63,9 +63,10 @@ impl Machine {
 
         let software_at = out.bytes;
         let software = software::encode(self.software().map(|s| &**s))?;
-        let packed = match software.is_empty() {
-            true => Vec::new(),
-            false => zstd::bulk::compress(&software, SOFTWARE_LEVEL)?,
+        let packed = if software.is_empty() {
+            Vec::new()
+        } else {
+            zstd::bulk::compress(&software, SOFTWARE_LEVEL)?
         };
         out.write_all(&packed)?;
 

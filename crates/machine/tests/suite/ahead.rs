@@ -228,7 +228,8 @@ const ALL: [&str; 2] = [
     "cache.l2={ level = 2, shared_by = 2, size = \"4 KiB\", ways = 4, latency = 12, inclusion = \"non-inclusive\", \
      mshrs = 2, banks = 2, bank_cycles = 3, prefetcher = \"stride\", degree = 2, distance = 3 }",
     "cache.llc={ level = 3, shared_by = \"all\", size = \"10 KiB\", ways = 5, latency = 40, probe_latency = 20, \
-     replacement = \"srrip\", mshrs = 3, banks = 4, bank_cycles = 7, prefetcher = \"stream\", degree = 2, distance = 8 }",
+     replacement = \"srrip\", mshrs = 3, banks = 4, bank_cycles = 7, prefetcher = \"stream\", degree = 2, distance = 8 \
+         }",
 ];
 
 #[test]

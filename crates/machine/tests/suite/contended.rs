@@ -100,7 +100,8 @@ fn sixteen_harts_fight_in_one_order() {
 /// Caches behind the first level, so small that they give lines up all the time.
 pub const LEVELS: [&str; 2] = [
     "cache.l2={ level = 2, shared_by = 2, size = \"4 KiB\", ways = 4, latency = 12, inclusion = \"non-inclusive\" }",
-    "cache.llc={ level = 3, shared_by = \"all\", size = \"10 KiB\", ways = 5, latency = 40, probe_latency = 20, replacement = \"srrip\" }",
+    "cache.llc={ level = 3, shared_by = \"all\", size = \"10 KiB\", ways = 5, latency = 40, probe_latency = 20, \
+        replacement = \"srrip\" }",
 ];
 
 #[test]
@@ -210,7 +211,8 @@ pub const AHEAD: [&str; 2] = [
     "cache.l2={ level = 2, shared_by = 2, size = \"4 KiB\", ways = 4, latency = 12, inclusion = \"non-inclusive\", \
      mshrs = 1, banks = 2, bank_cycles = 2, prefetcher = \"stride\", degree = 2 }",
     "cache.llc={ level = 3, shared_by = \"all\", size = \"10 KiB\", ways = 5, latency = 40, probe_latency = 20, \
-     replacement = \"srrip\", mshrs = 3, banks = 4, bank_cycles = 5, prefetcher = \"next-line\", degree = 2, distance = 4 }",
+     replacement = \"srrip\", mshrs = 3, banks = 4, bank_cycles = 5, prefetcher = \"next-line\", degree = 2, distance \
+         = 4 }",
 ];
 
 #[test]
@@ -329,7 +331,8 @@ fn stores_that_found_no_register_are_tried_again() {
     };
     let levels = [
         "harts=4",
-        "cache.l2={ level = 2, shared_by = 2, size = \"4 KiB\", ways = 4, latency = 12, inclusion = \"non-inclusive\", mshrs = 1 }",
+        "cache.l2={ level = 2, shared_by = 2, size = \"4 KiB\", ways = 4, latency = 12, inclusion = \"non-inclusive\", \
+            mshrs = 1 }",
         "cache.llc={ level = 3, shared_by = \"all\", size = \"10 KiB\", ways = 5, latency = 40, probe_latency = 20 }",
     ];
     let settings = [&levels, crate::litmus::IN_ORDER].concat();

@@ -36,7 +36,8 @@ const NEXT: u8 = 13;
 const STEP: u8 = 14;
 const TOUCHED: u8 = 15;
 
-/// Touches a line of the frame and of where it is received, sends it in loopback, and reads lines while it is on the wire.
+/// Touches a line of the frame and of where it is received, sends it in loopback, and reads lines while it is on the
+/// wire.
 fn program() -> Vec<u32> {
     vec![
         op(Op::Sd, 0, FROM, TOUCHED, 0),

@@ -170,7 +170,8 @@ fn a_line_is_there_from_its_cycle_on() {
 
 #[test]
 fn neither_engine_nor_slices_change_a_cycle() {
-    let l2 = "cache.l2={ level = 2, shared_by = 2, size = \"4 KiB\", ways = 4, latency = 12, inclusion = \"exclusive\" }";
+    let l2 = "cache.l2={ level = 2, shared_by = 2, size = \"4 KiB\", ways = 4, latency = 12, inclusion = \"exclusive\" \
+        }";
     let more: [&[&str]; 4] = [&[], &LEVELS, &AHEAD, &[l2]];
     for (step, store) in [(64, true), (8, true), (-136, false)] {
         for harts in ["harts=1", "harts=4"] {

@@ -187,9 +187,10 @@ fn the_file_lacks_what_harts_hold_back() {
         let words = held(&mut rng);
         for domain in domains {
             for buffer in buffers {
-                let level = match rng.one_in(2) {
-                    true => Some(rng.pick(&UNTOLD)),
-                    false => None,
+                let level = if rng.one_in(2) {
+                    Some(rng.pick(&UNTOLD))
+                } else {
+                    None
                 };
                 let small = ["l1d.size=\"1 KiB\"", "memory.track_persistence=true"];
                 let settings = [domain, buffer, &small, level.as_slice()].concat();
@@ -266,9 +267,10 @@ fn the_next_machine_finds_what_the_last_one_left() {
     for round in 1..4u64 {
         for engine in [Engine::Interpreter, Engine::best()] {
             let temporary = engine == Engine::Interpreter;
-            let how = match temporary {
-                true => ImageUse::Temporary,
-                false => ImageUse::Write,
+            let how = if temporary {
+                ImageUse::Temporary
+            } else {
+                ImageUse::Write
             };
             let mut m = start(&words, &tracked, true, engine);
             attach(&mut m, &path, how).expect("an image that fits");

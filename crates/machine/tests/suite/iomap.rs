@@ -8,9 +8,9 @@ use nagori_platform::control::{ControlError, Fixed};
 use nagori_platform::iomap::command;
 use nagori_platform::tree;
 
-/// In supervisor mode: prints `A` through the UART at 0x9000_0000, tries to make its hart run VM 65 by the control block,
-/// reads why that was rejected into a1, and stores to the UART's own address. The handler in machine mode keeps the
-/// cause in s1 and the address in s2, and switches the machine off.
+/// In supervisor mode: prints `A` through the UART at 0x9000_0000, tries to make its hart run VM 65 by the control
+/// block, reads why that was rejected into a1, and stores to the UART's own address. The handler in machine mode keeps
+/// the cause in s1 and the address in s2, and switches the machine off.
 const PROGRAM: [u32; 35] = [
     0xfff00293, 0x3b029073, 0x01f00293, 0x3a029073, 0x00000297, 0x06028293, 0x30529073, 0x00000297,
     0x02828293, 0x34129073, 0x000022b7, 0x8002829b, 0x3002b073, 0x000012b7, 0x8002829b, 0x3002a073,

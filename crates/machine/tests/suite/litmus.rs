@@ -384,8 +384,12 @@ pub const COMBINING: &[&str] = &[
 ];
 /// Loads do not wait for their lines either.
 pub const LOADS: &str = "core=inorder2";
-const LEVELS: &str = "cache.l2={ level = 2, shared_by = 1, size = \"16 KiB\", ways = 8, latency = 12, inclusion = \"non-inclusive\" }";
-const SHARED: &str = "cache.llc={ level = 3, shared_by = \"all\", size = \"64 KiB\", ways = 8, latency = 40, probe_latency = 20 }";
+const LEVELS: &str =
+    "cache.l2={ level = 2, shared_by = 1, size = \"16 KiB\", ways = 8, latency = 12, inclusion = \
+    \"non-inclusive\" }";
+const SHARED: &str =
+    "cache.llc={ level = 3, shared_by = \"all\", size = \"64 KiB\", ways = 8, latency = 40, \
+    probe_latency = 20 }";
 
 /// The same with all stores, or every second one, under `ntl.all`.
 fn nontemporal(test: &Test, all: bool) -> Test {

@@ -113,8 +113,8 @@ fn engines_agree_on_groups_of_loads() {
     }
 }
 
-/// What is on its way when a `fence.i` empties L1I is not taken; if it is the line that is needed, it comes once more, and no filter
-/// covers the first.
+/// What is on its way when a `fence.i` empties L1I is not taken; if it is the line that is needed, it comes once more,
+/// and no filter covers the first.
 #[test]
 fn a_line_that_comes_in_vain_leaves_no_filter() {
     const NOP: u32 = 0x13;

@@ -16,7 +16,9 @@ const QUIET: &str = "memory.controller.refresh.enabled=false";
 /// Memory is 50 cycles away.
 const SLOW: &str = "board.read_request_ps=1000000";
 pub(crate) const NT: &str = "nontemporal.all.store=\"write-combining\"";
-const LEVEL: &str = "cache.l2={ level = 2, shared_by = 1, size = \"16 KiB\", ways = 8, latency = 20, inclusion = \"non-inclusive\" }";
+const LEVEL: &str =
+    "cache.l2={ level = 2, shared_by = 1, size = \"16 KiB\", ways = 8, latency = 20, inclusion = \
+    \"non-inclusive\" }";
 
 fn sd(reg: u8, offset: i32) -> u32 {
     op(Op::Sd, 0, 10, reg, offset)
@@ -39,8 +41,8 @@ pub(crate) fn fence(bits: i32) -> u32 {
     op(Op::Fence, 0, 0, 0, bits)
 }
 
-/// A machine whose hart has `FAR` in x10 and x11 = 1, x12 = 2, and runs such words twice, the second time on other lines:
-/// code is there then. x16 and x17 have the cycles before and behind the words.
+/// A machine whose hart has `FAR` in x10 and x11 = 1, x12 = 2, and runs such words twice, the second time on other
+/// lines: code is there then. x16 and x17 have the cycles before and behind the words.
 fn measured(words: &[u32], settings: &[&str]) -> Machine {
     let mut all = vec![
         op(Op::Addi, 8, 0, 0, 2),
@@ -433,9 +435,10 @@ fn the_oldest_line_leaves_when_buffers_run_out() {
         words.extend(full(2));
         let (m, all) = transfers(&words, &settings, FAR);
         let lines: Vec<u64> = all.iter().map(|t| (t.2 - FAR) / 64).collect();
-        match full_third {
-            true => assert_eq!((lines, events(&m).left_order), (vec![0, 1, 2], 2)),
-            false => assert_eq!((lines, events(&m).left_order), (vec![2], 0)),
+        if full_third {
+            assert_eq!((lines, events(&m).left_order), (vec![0, 1, 2], 2))
+        } else {
+            assert_eq!((lines, events(&m).left_order), (vec![2], 0))
         }
     }
 }
@@ -682,7 +685,9 @@ fn contents(m: &Machine) -> Vec<u64> {
 }
 
 const ORDER: &str = "nontemporal.evict=\"in-order\"";
-const SHARED: &str = "cache.llc={ level = 3, shared_by = \"all\", size = \"32 KiB\", ways = 8, latency = 40, probe_latency = 20, mshrs = 6 }";
+const SHARED: &str =
+    "cache.llc={ level = 3, shared_by = \"all\", size = \"32 KiB\", ways = 8, latency = 40, \
+    probe_latency = 20, mshrs = 6 }";
 
 fn machines() -> Vec<Vec<&'static str>> {
     vec![

@@ -663,9 +663,10 @@ impl Controller {
     #[inline(always)]
     fn check(&self, at: Ps, addr: u64, bytes: u32) -> Result<(), Error> {
         let fits = bytes.wrapping_sub(1) < 64 && addr % 64 + u64::from(bytes) <= 64;
-        match fits && addr < self.params.capacity && at <= Ps::MAX_TIME {
-            true => Ok(()),
-            false => Err(self.refusal(at, addr, bytes)),
+        if fits && addr < self.params.capacity && at <= Ps::MAX_TIME {
+            Ok(())
+        } else {
+            Err(self.refusal(at, addr, bytes))
         }
     }
 

@@ -106,9 +106,10 @@ impl Timing {
             return None;
         }
         let rest = until - 1 - end;
-        let more = match rest < self.interval {
-            true => 0,
-            false => rest / self.interval,
+        let more = if rest < self.interval {
+            0
+        } else {
+            rest / self.interval
         };
         Some((first + more * self.interval, more + 1))
     }

@@ -30,9 +30,10 @@ impl Controller {
         if t > Ps::MAX_TIME {
             return Err(Error::TooLate(t));
         }
-        let state = match self.ahead.valid {
-            true => &self.ahead.from,
-            false => &self.state,
+        let state = if self.ahead.valid {
+            &self.ahead.from
+        } else {
+            &self.state
         };
         // The closed form holds nothing that somebody waits for.
         if self.serial.on || !state.owes(&self.tags) {

@@ -267,9 +267,10 @@ impl Checker {
             for rank in 0..self.ranks.len() {
                 let r = &self.ranks[rank];
                 let by_bank = r.bank_refreshed.is_some();
-                let last = match by_bank {
-                    true => r.banks.iter().map(|b| b.refreshed.unwrap_or(0)).min(),
-                    false => r.refreshed,
+                let last = if by_bank {
+                    r.banks.iter().map(|b| b.refreshed.unwrap_or(0)).min()
+                } else {
+                    r.refreshed
                 };
                 if at > last.unwrap_or(0) + (POSTPONED + 1) * refi {
                     let entry = Entry {
@@ -440,9 +441,10 @@ fn column(l: &Limits, ranks: &mut [Rank], at: usize, j: &mut Judge) {
     }
     r.data[usize::from(write)] = Some(start + l.burst);
     if matches!(e.op, Op::ReadPrecharge | Op::WritePrecharge) {
-        let recovered = match write {
-            true => e.at + l.write_data_late + l.burst + l.wr,
-            false => e.at + l.rtp,
+        let recovered = if write {
+            e.at + l.write_data_late + l.burst + l.wr
+        } else {
+            e.at + l.rtp
         };
         let kept = b.activated.map_or(0, |a| a + l.ras);
         close(l, b, recovered.max(kept));

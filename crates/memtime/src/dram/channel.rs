@@ -390,9 +390,10 @@ impl Channel {
         if quiet && !self.mode(&r.params) && !(self.flushing && self.is_unwritten(&r.table)) {
             return None;
         }
-        Some(match self.is_planned && !self.pushed {
-            true => self.plan.clock.min(self.plan.wake).max(self.now) + 1,
-            false => self.now + 1,
+        Some(if self.is_planned && !self.pushed {
+            self.plan.clock.min(self.plan.wake).max(self.now) + 1
+        } else {
+            self.now + 1
         })
     }
 

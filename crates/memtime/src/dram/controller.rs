@@ -107,7 +107,8 @@ impl Controller {
         if table.cell.is_some() != self.rules.table.cell.is_some() {
             return Err(Error::Spec {
                 place: format!("device {}: timing {name} = {value}", spec.name),
-                problem: "cell writes that can be paused cannot appear or vanish while the controller runs: PRE -> ACT must stay longer after a write than otherwise, or not".to_owned(),
+                problem: "cell writes that can be paused cannot appear or vanish while the controller runs: PRE -> ACT \
+                    must stay longer after a write than otherwise, or not".to_owned(),
             });
         }
         self.advance_to(at)?;
@@ -453,9 +454,10 @@ impl MemoryModel for Controller {
         };
         let mut all = fields(&self.rules.params)?;
         if !all.contains_key(key) || FIXED.contains(&key) {
-            let what = match all.contains_key(key) {
-                true => "cannot change while the controller runs",
-                false => "is no parameter",
+            let what = if all.contains_key(key) {
+                "cannot change while the controller runs"
+            } else {
+                "is no parameter"
             };
             let can: Vec<_> = all.keys().filter(|k| !FIXED.contains(&&***k)).collect();
             let can = can.iter().map(|k| k.as_str()).collect::<Vec<_>>();

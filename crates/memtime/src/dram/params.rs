@@ -471,7 +471,8 @@ impl ControllerParams {
                 if u64::from(interval) <= need {
                     return fail(
                         "refresh_blocks = channel",
-                        format!("an interval of {interval} clocks between {c}: more than {need} are needed where the refresh of each rank stops the channel, else requests starve"),
+                        format!("an interval of {interval} clocks between {c}: more than {need} are needed where the \
+                            refresh of each rank stops the channel, else requests starve"),
                     );
                 }
             }
@@ -491,7 +492,8 @@ impl ControllerParams {
             if dirty <= clean {
                 return fail(
                     "write_pause",
-                    format!("there is no cell write to pause: PRE -> ACT of {} takes {dirty} clocks after a write and {clean} otherwise", d.name),
+                    format!("there is no cell write to pause: PRE -> ACT of {} takes {dirty} clocks after a write and \
+                        {clean} otherwise", d.name),
                 );
             }
         }
@@ -511,9 +513,12 @@ impl ControllerParams {
                 problem,
             })
         };
-        let needs = |key: &str, fine: bool, value: &str| match fine {
-            true => Ok(()),
-            false => fail(key, format!("{value} is needed with scheduler = {name}")),
+        let needs = |key: &str, fine: bool, value: &str| {
+            if fine {
+                Ok(())
+            } else {
+                fail(key, format!("{value} is needed with scheduler = {name}"))
+            }
         };
         if self.scheduler == Scheduler::Dramsim3 {
             if !(1..=MAX_BANK_QUEUE).contains(&self.bank_queue) {

@@ -445,7 +445,8 @@ impl DeviceSpec {
             if u64::from(interval) <= u64::from(row) + u64::from(busy) {
                 return self.fail(
                     path,
-                    format!("an interval of {interval} clocks: more than {row} for one access of a row and its end, and {busy} for the refresh, are needed, else requests starve"),
+                    format!("an interval of {interval} clocks: more than {row} for one access of a row and its end, \
+                        and {busy} for the refresh, are needed, else requests starve"),
                 );
             }
         }
@@ -457,7 +458,8 @@ impl DeviceSpec {
             if !self.refresh.is_empty() {
                 return self.fail(
                     "write_pause",
-                    "a device that is refreshed cannot pause cell writes here: leave out one of refresh and write_pause",
+                    "a device that is refreshed cannot pause cell writes here: leave out one of refresh and \
+                        write_pause",
                 );
             }
         }
@@ -559,7 +561,11 @@ impl DeviceSpec {
         self.clocks(&path, &r.latency, t)?;
         for c in [r.prev, r.next] {
             if matches!(c, Command::RdA | Command::WrA) {
-                return self.fail(path, "RDA and WRA have no rules: they follow those of RD, WR and the PRE they end with");
+                return self.fail(
+                    path,
+                    "RDA and WRA have no rules: they follow those of RD, WR and the PRE they end \
+                    with",
+                );
             }
             if matches!(c, Command::Pause | Command::Resume) {
                 return self.fail(
@@ -579,7 +585,11 @@ impl DeviceSpec {
         }
         let wide = r.prev.rank_wide() || r.next.rank_wide();
         if wide && r.scope == Scope::OtherBankGroup {
-            return self.fail(path, "a command that concerns the whole rank knows no other bank group: use the scope rank");
+            return self.fail(
+                path,
+                "a command that concerns the whole rank knows no other bank group: use the scope \
+                rank",
+            );
         }
         if r.row != RowState::Any && !matches!(r.prev, Command::Pre) {
             return self.fail(
@@ -597,7 +607,8 @@ impl DeviceSpec {
             if rc < ras + rp {
                 return self.fail(
                     "timing tRC",
-                    format!("{rc} clocks are less than tRAS + tRP = {ras} + {rp}: a bank cannot be faster than its parts"),
+                    format!("{rc} clocks are less than tRAS + tRP = {ras} + {rp}: a bank cannot be faster than its \
+                        parts"),
                 );
             }
         }
@@ -631,7 +642,13 @@ impl DeviceSpec {
             (Command::Act, Command::Pre, "tRAS"),
         ] {
             if !self.rules.iter().any(|r| r.prev == prev && r.next == next) {
-                return self.fail("rules", format!("no rule {prev} -> {next} ({what}): add one, with latency 0 if the device has no such limit"));
+                return self.fail(
+                    "rules",
+                    format!(
+                        "no rule {prev} -> {next} ({what}): add one, with latency 0 if the \
+                    device has no such limit"
+                    ),
+                );
             }
         }
         for r in &self.refresh {

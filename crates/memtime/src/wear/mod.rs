@@ -196,9 +196,10 @@ impl Endurance {
                 let z = normal_q16(seed, n);
                 // Below 2^48, 2^7 and 2^19.
                 let spread = mean as i64 * i64::from(deviation_percent);
-                let d = match spread < 1 << 43 {
-                    true => spread * z / (100 << 16),
-                    false => (i128::from(spread) * i128::from(z) / (100 << 16)) as i64,
+                let d = if spread < 1 << 43 {
+                    spread * z / (100 << 16)
+                } else {
+                    (i128::from(spread) * i128::from(z) / (100 << 16)) as i64
                 };
                 (mean as i64 + d).max(1) as u64
             }
@@ -682,10 +683,7 @@ mod tests {
             spread in 0u32..=100,
             log: bool,
         ) {
-            let e = match log {
-                false => Endurance::Normal { mean: centre, deviation_percent: spread, seed },
-                true => Endurance::LogNormal { median: centre, sigma_percent: 5 * spread, seed },
-            };
+            let e = if log { Endurance::LogNormal { median: centre, sigma_percent: 5 * spread, seed } } else { Endurance::Normal { mean: centre, deviation_percent: spread, seed } };
             let mut w = Wear::new(1 << 14, params(e)).unwrap();
             let mut plain = std::collections::BTreeMap::new();
             for a in &addrs {

@@ -159,9 +159,10 @@ impl Worn {
             endurance: params.endurance,
         };
         // What lies beyond the last whole row belongs to a row of its own.
-        let covered = match row.is_power_of_two() {
-            true => inner.capacity().next_multiple_of(row),
-            false => inner.capacity(),
+        let covered = if row.is_power_of_two() {
+            inner.capacity().next_multiple_of(row)
+        } else {
+            inner.capacity()
         };
         Ok(Worn {
             wear: Wear::new(covered, wear)?,
@@ -498,7 +499,8 @@ impl MemoryModel for Worn {
             }
             _ => {
                 return Err(fail(
-                    "cannot change while the memory runs: wear.start_gap.gap_interval and what the memory below has can".to_owned(),
+                    "cannot change while the memory runs: wear.start_gap.gap_interval and what the memory below has \
+                        can".to_owned(),
                 ))
             }
         };

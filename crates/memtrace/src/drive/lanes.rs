@@ -110,9 +110,10 @@ impl Side {
             };
             let latency = c.done_at.saturating_sub(*from);
             let write = c.kind == Kind::Write;
-            match write {
-                false => self.read.add(latency),
-                true => self.write.add(latency),
+            if write {
+                self.write.add(latency)
+            } else {
+                self.read.add(latency)
             }
             self.series.add(c.done_at, write, *bytes);
             *bytes = 0;
@@ -326,7 +327,11 @@ pub(super) fn play(
     let processors = std::thread::available_parallelism().map_or(1, |n| n.get());
     loop {
         let Some(Lanes { lanes, map }) = d.model.lanes() else {
-            return Err(Error::Option("several threads: this memory takes one, since they compute channels of a controller of devices (ddr4, lpddr4, pcm, ...) without layers around it".into()));
+            return Err(Error::Option(
+                "several threads: this memory takes one, since they compute channels of a \
+                controller of devices (ddr4, lpddr4, pcm, ...) without layers around it"
+                    .into(),
+            ));
         };
         window.clear(lanes.len());
         fill(&mut window, &mut d.total, requests, map)?;
@@ -353,10 +358,7 @@ pub(super) fn play(
                 since_drain: 0,
             });
         }
-        let spins = match threads <= processors {
-            true => SPINS,
-            false => 0,
-        };
+        let spins = if threads <= processors { SPINS } else { 0 };
         let own = shares.pop().unwrap_or_default();
         let (arrivals, stop) = (d.arrivals, AtomicBool::new(false));
         let ended = std::thread::scope(|s| {

@@ -29,7 +29,8 @@ pub enum Unusable {
     #[error("no events are known for this processor ({0}); crates/native/data/processors.toml has those that are")]
     Processor(String),
     /// The processor, or the table, has no event for a count that the formulas need.
-    #[error("{processor} cannot count {count}, which variant `{variant}` needs{}", .instead.map(|i| format!("; `--variant {i}` does without")).unwrap_or_default())]
+    #[error("{processor} cannot count {count}, which variant `{variant}` needs{}", .instead.map(|i| format!("; \
+        `--variant {i}` does without")).unwrap_or_default())]
     Count {
         /// The processor.
         processor: String,

@@ -1,7 +1,7 @@
 //! Counters of the processor, by perf_event.
 //!
-//! [`Layer`] is what is asked of the system call. [`Kernel`] asks the kernel; tests have a layer that fails in each way that
-//! the system call can.
+//! [`Layer`] is what is asked of the system call. [`Kernel`] asks the kernel; tests have a layer that fails in each way
+//! that the system call can.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -115,21 +115,28 @@ pub fn explain(event: &str, error: io::Error, target: Target) -> Unusable {
     let uncore = matches!(target, Target::Cpu(_));
     let why = match number {
         Some(Errno::NOENT | Errno::NODEV | Errno::OPNOTSUPP | Errno::NXIO) => {
-            "the kernel has no such counter here: the processor does not have it, or a hypervisor or container does not pass it on"
+            "the kernel has no such counter here: the processor does not have it, or a hypervisor or container does \
+                not pass it on"
         }
         Some(Errno::ACCESS | Errno::PERM) if uncore => {
-            "counters of memory controllers count for everybody, so they need root, CAP_PERFMON, or /proc/sys/kernel/perf_event_paranoid at 0 or below"
+            "counters of memory controllers count for everybody, so they need root, CAP_PERFMON, or \
+                /proc/sys/kernel/perf_event_paranoid at 0 or below"
         }
         Some(Errno::ACCESS | Errno::PERM) if matches!(target, Target::Vcpu(_)) => {
-            "counting a virtual machine's kernel needs root, CAP_PERFMON, or /proc/sys/kernel/perf_event_paranoid at 1 or below"
+            "counting a virtual machine's kernel needs root, CAP_PERFMON, or /proc/sys/kernel/perf_event_paranoid at 1 \
+                or below"
         }
         Some(Errno::ACCESS | Errno::PERM) => {
-            "it is forbidden: perf_event_paranoid has to be 2 or below, or the caller root or CAP_PERFMON; a thread of another user needs the right to trace it"
+            "it is forbidden: perf_event_paranoid has to be 2 or below, or the caller root or CAP_PERFMON; a thread of \
+                another user needs the right to trace it"
         }
-        Some(Errno::MFILE | Errno::NFILE) => "too many files are open (ulimit -n): each thread needs one for each counter",
-        Some(Errno::BUSY) => "another program, for instance the NMI watchdog or a profiler, holds the counter for itself",
+        Some(Errno::MFILE | Errno::NFILE) => "too many files are open (ulimit -n): each thread needs one for each \
+            counter",
+        Some(Errno::BUSY) => "another program, for instance the NMI watchdog or a profiler, holds the counter for \
+            itself",
         Some(Errno::NOSPC) => "the processor has fewer counters than are asked for together",
-        Some(Errno::INVAL) => "the kernel does not understand the event: it is too old for this processor, or the processor is not what it says",
+        Some(Errno::INVAL) => "the kernel does not understand the event: it is too old for this processor, or the \
+            processor is not what it says",
         Some(Errno::TOOBIG) => "the kernel is older than the form of the question",
         Some(Errno::SRCH) => "the thread is gone",
         Some(Errno::INTR) => "the question was interrupted again and again",
@@ -333,9 +340,10 @@ impl Perf {
     }
 
     fn target(&self, thread: Tid) -> Target {
-        match self.guests {
-            true => Target::Vcpu(thread),
-            false => Target::Thread(thread),
+        if self.guests {
+            Target::Vcpu(thread)
+        } else {
+            Target::Thread(thread)
         }
     }
 
@@ -378,7 +386,8 @@ fn open_uncore(
         }
     }
     if counters.is_empty() {
-        let why = "the kernel shows no such device: it is too old for this processor, or a hypervisor does not pass it on";
+        let why = "the kernel shows no such device: it is too old for this processor, or a hypervisor does not pass it \
+            on";
         return Err(Unusable::Counter {
             event: format!("{}*", event.pmu),
             why: why.into(),

@@ -1,8 +1,8 @@
 //! Counts from a recorded stream: of this host, or *emulated*, of a run of the machine.
 //!
-//! Threads get the stream's threads in the order in which they are attached. Each reading of a thread takes the stream's
-//! next epoch of its thread, or the next readings of counters. A stream that is too short is an error: nothing runs on
-//! without emulation.
+//! Threads get the stream's threads in the order in which they are attached. Each reading of a thread takes the
+//! stream's next epoch of its thread, or the next readings of counters. A stream that is too short is an error: nothing
+//! runs on without emulation.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::BufRead;

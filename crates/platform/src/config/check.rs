@@ -363,10 +363,11 @@ fn memory(m: &MemoryConfig) -> Result<(), Problem> {
     )?;
     let gpf = m.persistence_domain == PersistenceDomain::Gpf;
     ensure(gpf == (m.gpf_lines > 0), "memory.gpf_lines", || {
-        match gpf {
-        true => "is missing: expected the number of lines that the stored energy suffices for, at least 1".into(),
-        false => "has a meaning only with memory.persistence_domain = gpf".into(),
-    }
+        if gpf {
+            "is missing: expected the number of lines that the stored energy suffices for, at least 1".into()
+        } else {
+            "has a meaning only with memory.persistence_domain = gpf".into()
+        }
     })?;
     let nvmm = m.size.0 - boundary;
     ensure(

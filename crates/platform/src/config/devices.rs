@@ -149,7 +149,8 @@ impl JsonSchema for SlotConfig {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let kinds = SlotKind::ALL.map(SlotKind::name).join("|");
         let schema = serde_json::json!({
-            "description": "A device in a slot: on virtio (block, net, share, console, entropy), or ethmac, gpio or spi, and after a colon its name if it is to have one.",
+            "description": "A device in a slot: on virtio (block, net, share, console, entropy), or ethmac, gpio or \
+                spi, and after a colon its name if it is to have one.",
             "type": "string",
             "pattern": format!("^({kinds})(:[A-Za-z0-9._-]{{1,{MAX_NAME}}})?$"),
         });
@@ -187,10 +188,10 @@ impl Default for BlockConfig {
 
 /// Disks with a name, and the parts of [`BlockConfig`] that make them, each with its source.
 ///
-/// `ssd`: Samsung's data for the 850 EVO (1 TB, SATA): 10 000 random reads of 4 KiB a second one after the other, 540 MB/s. `hdd`: average
-/// seek of a read (7.4 ms) and half a turn at 7200 rpm (4.16 ms) of Western Digital's specification of the Ultrastar DC HC310, and
-/// the rate of Seagate's for the ST1000DM010 (210 MB/s at the outer edge). No source: the 50 us of a request of `hdd`, and the flush
-/// of `ssd`. A flush of `hdd` is one more seek.
+/// `ssd`: Samsung's data for the 850 EVO (1 TB, SATA): 10 000 random reads of 4 KiB a second one after the other, 540
+/// MB/s. `hdd`: average seek of a read (7.4 ms) and half a turn at 7200 rpm (4.16 ms) of Western Digital's
+/// specification of the Ultrastar DC HC310, and the rate of Seagate's for the ST1000DM010 (210 MB/s at the outer edge).
+/// No source: the 50 us of a request of `hdd`, and the flush of `ssd`. A flush of `hdd` is one more seek.
 pub const DISK_LATENCIES: [(&str, BlockConfig); 2] = [
     (
         "ssd",

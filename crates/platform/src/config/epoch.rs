@@ -9,16 +9,16 @@ use nagori_memtime::{Method, Ps};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Emulation by counters: NVMM costs what DRAM costs, and at the end of an epoch a hart's time moves on by what the slower
-/// memory would have added, as far as counters tell.
+/// Emulation by counters: NVMM costs what DRAM costs, and at the end of an epoch a hart's time moves on by what the
+/// slower memory would have added, as far as counters tell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EpochConfig {
     /// The formulas; without them there are no epochs, and NVMM is simulated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub variant: Option<Variant>,
-    /// The delay method that is emulated, where NVMM is behind the board's controller. Where it has a memory of its own,
-    /// that one is emulated.
+    /// The delay method that is emulated, where NVMM is behind the board's controller. Where it has a memory of its
+    /// own, that one is emulated.
     pub of: Method,
     /// Length of an epoch, 10 us to 10 ms.
     pub length: Time,
@@ -27,12 +27,13 @@ pub struct EpochConfig {
     pub hand_over: bool,
     /// An epoch that is shorter goes on beyond such an instruction.
     pub shortest: Time,
-    /// Which reads and writes are those of the emulated memory: `nvmm`, which takes counters by node of memory, or `all`.
+    /// Which reads and writes are those of the emulated memory: `nvmm`, which takes counters by node of memory, or
+    /// `all`.
     pub memory: EpochMemory,
     /// Which misses count as those with a write-back.
     pub attribution: Attribution,
-    /// What a miss that only reads is waited for on the emulated memory. Measured by a chase if it is left out, and so are
-    /// the next three.
+    /// What a miss that only reads is waited for on the emulated memory. Measured by a chase if it is left out, and so
+    /// are the next three.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read: Option<Time>,
     /// What a miss that also has to write back a line is waited for there.
@@ -67,8 +68,8 @@ pub struct EpochFaults {
     pub speculation: u32,
     /// Whether lines that prefetchers read count as misses.
     pub prefetches: bool,
-    /// In how many turns the stall counter, the counters of misses and those of the memory controller use the hardware, 1 to 3;
-    /// with more than one, each counts in its epochs only, and what it counted last stands for the others.
+    /// In how many turns the stall counter, the counters of misses and those of the memory controller use the hardware,
+    /// 1 to 3; with more than one, each counts in its epochs only, and what it counted last stands for the others.
     pub turns: u32,
     /// How long a hart is kept from its work at the end of each epoch, up to 1 ms; that is taken off the delay.
     pub reading: Time,

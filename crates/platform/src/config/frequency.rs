@@ -24,7 +24,8 @@ impl Frequency {
     pub fn parse(text: &str) -> Result<Frequency, String> {
         let plain = || nagori_values::count(text, ..).ok().map(|hz| (hz, 1));
         let (num, den) = frequency(text).or_else(plain).ok_or_else(|| {
-            format!("`{text}` is no frequency: expected a number of Hz, or a number, decimal or fraction with one of Hz, kHz, MHz, GHz, such as \"200/3 MHz\"")
+            format!("`{text}` is no frequency: expected a number of Hz, or a number, decimal or fraction with one of \
+                Hz, kHz, MHz, GHz, such as \"200/3 MHz\"")
         })?;
         Ok(Frequency { num, den })
     }
@@ -106,7 +107,8 @@ impl JsonSchema for Frequency {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let schema = serde_json::json!({
-            "description": "A whole number of Hz, or a decimal or fraction with its unit, such as \"3 GHz\" or \"200/3 MHz\".",
+            "description": "A whole number of Hz, or a decimal or fraction with its unit, such as \"3 GHz\" or \"200/3 \
+                MHz\".",
             "oneOf": [
                 { "type": "integer", "minimum": 1 },
                 { "type": "string", "pattern": "^[0-9.]+(/[0-9.]+)? *(Hz|kHz|MHz|GHz|THz)$" }

@@ -47,7 +47,8 @@ pub(crate) const PRESET_TEXT_KEYS: &[&str] = &["name", "description", "source"];
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// No description has this name.
-    #[error("there is no {kind} `{name}`{hint}; known are: {known} (a path must contain `/` or end in .toml)", hint = hint(.name, .known.split(", ")))]
+    #[error("there is no {kind} `{name}`{hint}; known are: {known} (a path must contain `/` or end in \
+        .toml)", hint = hint(.name, .known.split(", ")))]
     NotFound {
         /// The kind of description.
         kind: &'static str,

@@ -178,7 +178,8 @@ impl Machine {
             add(
                 "reach",
                 u64::from(sectors) * u64::from(pages) * PAGE,
-                format!("{sectors} sectors of {pages} pages of 4 KiB; accesses that go through more than that take page walks, too"),
+                format!("{sectors} sectors of {pages} pages of 4 KiB; accesses that go through more than that take \
+                    page walks, too"),
             );
             add(
                 "superpage_reach",

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct StoreBufferConfig {
-    /// Entries of up to a line each, 0 to 128; with 0 there is no store buffer. Needs `l1d.mshrs`, the line fill buffers
-    /// with which the lines of entries are requested.
+    /// Entries of up to a line each, 0 to 128; with 0 there is no store buffer. Needs `l1d.mshrs`, the line fill
+    /// buffers with which the lines of entries are requested.
     pub entries: u32,
     /// In which order entries are written to the data cache.
     pub drain: DrainOrder,

@@ -50,48 +50,72 @@ fn unknown_keys_are_errors_with_their_place() {
 #[test]
 fn wrong_types_and_values_are_errors_with_their_place() {
     for (text, expected) in [
-        ("name = \"x\"\nharts = \"four\"", "test.toml:2:1: `harts`: invalid type: string \"four\", expected a whole number from 1 to 16"),
-        ("name = \"x\"\nharts = 2.5", "`harts`: invalid type: floating point `2.5`, expected a whole number from 1 to 16"),
+        ("name = \"x\"\nharts = \"four\"", "test.toml:2:1: `harts`: invalid type: string \"four\", expected a whole \
+            number from 1 to 16"),
+        ("name = \"x\"\nharts = 2.5", "`harts`: invalid type: floating point `2.5`, expected a whole number from 1 to \
+            16"),
         ("name = \"x\"\nhars = 2", "`hars`: unknown field `hars`, expected one of"),
         ("name = \"x\"\nhars = 2", "did you mean `harts`?"),
         ("name = \"x\"\nmethod = \"drma\"", "did you mean `dram`?"),
-        ("name = \"x\"\n[block]\nbyte_ps = \"slow\"", "`block.byte_ps`: invalid type: string \"slow\", expected a whole number from 0 to 1000000000"),
+        ("name = \"x\"\n[block]\nbyte_ps = \"slow\"", "`block.byte_ps`: invalid type: string \"slow\", expected a \
+            whole number from 0 to 1000000000"),
         ("name = \"x\"\nharts = 17", "test.toml:2:1: `harts`: 17 is outside 1 to 16"),
         ("name = \"x\"\ntriggers = 17", "test.toml:2:1: `triggers`: 17 is outside 0 to 16"),
-        ("name = \"x\"\nharts = -1", "test.toml:2:1: `harts`: invalid value: integer `-1`, expected a whole number from 1 to 16"),
+        ("name = \"x\"\nharts = -1", "test.toml:2:1: `harts`: invalid value: integer `-1`, expected a whole number \
+            from 1 to 16"),
         ("name = \"x\"\nclock_hz = 0", "test.toml:2:1: `clock_hz`: 0 Hz is not possible: expected 1 Hz to 1 THz"),
         ("name = \"x\"\nclock_hz = \"2000 GHz\"", "test.toml:2:1: `clock_hz`: 2000000000000 Hz is not possible"),
-        ("name = \"x\"\nclock_hz = \"fast\"", "test.toml:2:1: `clock_hz`: `fast` is no frequency: expected a number of Hz"),
+        ("name = \"x\"\nclock_hz = \"fast\"", "test.toml:2:1: `clock_hz`: `fast` is no frequency: expected a number of \
+            Hz"),
         ("name = \"x\"\nclock_hz = 1.5", "test.toml:2:1: `clock_hz`: invalid type: floating point"),
-        ("name = \"x\"\ntimebase_hz = \"151/3 MHz\"", "test.toml:2:1: `timebase_hz`: 151000000/3 Hz is faster than the core clock of 50000000 Hz"),
-        ("name = \"x\"\n[memory.controller]\nclock = 5", "test.toml:3:1: `memory.controller.clock`: invalid type: integer `5`, expected a period or a frequency with its unit"),
-        ("name = \"x\"\n[memory.controller]\nclock = \"20 GHz\"", "test.toml:3:1: `memory.controller.clock`: 50 ps is not possible: expected a period of 100 ps"),
-        ("name = \"x\"\n[memory.controller.delays]\ntras = \"3001 ns\"", "test.toml:3:1: `memory.controller.delays.tras`: 3001 ns is no whole number of clocks of 5 ns: the nearest that are one are 3000 ns and 3005 ns"),
-        ("name = \"x\"\n[memory.controller]\nclock = \"0.9375 ns\"", "`memory.controller.delays.coarse_read`: 1000 ns is no whole number of clocks of 937.5 ps: the nearest that are one are 999375 ps and 1000313 ps"),
+        ("name = \"x\"\ntimebase_hz = \"151/3 MHz\"", "test.toml:2:1: `timebase_hz`: 151000000/3 Hz is faster than the \
+            core clock of 50000000 Hz"),
+        ("name = \"x\"\n[memory.controller]\nclock = 5", "test.toml:3:1: `memory.controller.clock`: invalid type: \
+            integer `5`, expected a period or a frequency with its unit"),
+        ("name = \"x\"\n[memory.controller]\nclock = \"20 GHz\"", "test.toml:3:1: `memory.controller.clock`: 50 ps is \
+            not possible: expected a period of 100 ps"),
+        ("name = \"x\"\n[memory.controller.delays]\ntras = \"3001 ns\"", "test.toml:3:1: \
+            `memory.controller.delays.tras`: 3001 ns is no whole number of clocks of 5 ns: the nearest that are one are 3000 ns and 3005 ns"),
+        ("name = \"x\"\n[memory.controller]\nclock = \"0.9375 ns\"", "`memory.controller.delays.coarse_read`: 1000 ns \
+            is no whole number of clocks of 937.5 ps: the nearest that are one are 999375 ps and 1000313 ps"),
         ("name = \"x\"\n[memory]\nsize = \"4 GB\"", "test.toml:3:1: `memory.size`: `4 GB` is no size"),
-        ("name = \"x\"\n[memory]\nnvmm_boundary = \"1 MiB\"", "test.toml:3:1: `memory.nvmm_boundary`: 1 MiB is not possible: expected a multiple of the bank size 512 MiB"),
+        ("name = \"x\"\n[memory]\nnvmm_boundary = \"1 MiB\"", "test.toml:3:1: `memory.nvmm_boundary`: 1 MiB is not \
+            possible: expected a multiple of the bank size 512 MiB"),
         ("name = \"x\"\nmemory = 3", "test.toml:2:1: `memory`: invalid type"),
-        ("name = \"x\"\n[memory]\nsize = \"2 GiB\"", "`memory.controller.mapping.bank`: bits 29 to 31 make 8 banks of 512 MiB, but memory.size is 2 GiB in 8 banks of 256 MiB"),
+        ("name = \"x\"\n[memory]\nsize = \"2 GiB\"", "`memory.controller.mapping.bank`: bits 29 to 31 make 8 banks of \
+            512 MiB, but memory.size is 2 GiB in 8 banks of 256 MiB"),
         ("name = \"x\"\nmethod = \"slow\"", "test.toml:2:1: `method`: unknown variant `slow`, expected one of"),
-        ("name = \"x\"\nisa = [\"i\", \"m\", \"a\", \"f\", \"d\", \"c\", \"zicsr\", \"v\"]", "test.toml:2:1: `isa[7]`: unknown extension `v`: known are i, m, a, f, d, c, zicsr, "),
+        ("name = \"x\"\nisa = [\"i\", \"m\", \"a\", \"f\", \"d\", \"c\", \"zicsr\", \"v\"]", "test.toml:2:1: `isa[7]`: \
+            unknown extension `v`: known are i, m, a, f, d, c, zicsr, "),
         ("name = \"x\"\nisa = [\"i\", \"zicsr\", \"priv\"]", "test.toml:2:1: `isa[2]`: unknown extension `priv`"),
         ("name = \"x\"\nisa = [\"i\", \"m\"]", "test.toml:2:1: `isa`: `zicsr` is missing: a hart always has i, zicsr"),
-        ("name = \"x\"\nisa = [\"i\", \"zicsr\", \"d\"]", "test.toml:2:1: `isa[2]`: `d` cannot be without `f`: add that, or take `d` out"),
+        ("name = \"x\"\nisa = [\"i\", \"zicsr\", \"d\"]", "test.toml:2:1: `isa[2]`: `d` cannot be without `f`: add \
+            that, or take `d` out"),
         ("name = \"x\"\nisa = [\"i\", \"zicsr\", \"i\"]", "test.toml:2:1: `isa[2]`: `i` is listed twice"),
-        ("name = \"x\"\nadvertise_zicbom = true\nisa = [\"i\", \"zicsr\"]", "`advertise_zicbom`: the list `isa` has no zicbom"),
+        ("name = \"x\"\nadvertise_zicbom = true\nisa = [\"i\", \"zicsr\"]", "`advertise_zicbom`: the list `isa` has no \
+            zicbom"),
         ("name = \"x\"\n[l1d]\nsize = \"64 KiB\"", "test.toml:3:1: `l1d.size`: 64 KiB in 4 ways"),
-        ("name = \"x\"\n[memory.controller.delays]\ntrp = \"1 year\"", "test.toml:3:1: `memory.controller.delays.trp`: "),
-        ("name = \"x\"\n[memory.controller.timing]\nrp = 0", "test.toml:3:1: `memory.controller.timing.rp`: 0 is not possible: expected 1 to"),
-        ("name = \"x\"\ndevices = [\"net\", \"disk\"]", "test.toml:2:1: `devices[1]`: `disk` is no device: expected one of block, net, ethmac, share, console"),
-        ("name = \"x\"\ndevices = [\"net:a\", \"share:a\"]", "test.toml:2:1: `devices[1]`: there is another device `a`: give it another name, such as share:NAME"),
-        ("name = \"x\"\ndevices = [\"gpio\", \"gpio\"]", "test.toml:2:1: `devices`: 2 GPIO controllers: there are interrupt sources for the pins of one"),
-        ("name = \"x\"\n[block]\nbyte_ps = 2000000000", "test.toml:3:1: `block.byte_ps`: 2000000000 is outside 0 to 1000000000"),
-        ("name = \"x\"\n[memory]\ntext_store = \"1 MiB\"", "test.toml:3:1: `memory.text_store`: 1 MiB is not possible: expected a multiple of 2 MiB"),
-        ("name = \"x\"\n[memory]\ntext_store = \"8 GiB\"", "test.toml:3:1: `memory.text_store`: 8 GiB is not possible: expected a multiple of 2 MiB, not more than the 3 GiB of NVMM"),
+        ("name = \"x\"\n[memory.controller.delays]\ntrp = \"1 \
+            year\"", "test.toml:3:1: `memory.controller.delays.trp`: "),
+        ("name = \"x\"\n[memory.controller.timing]\nrp = 0", "test.toml:3:1: `memory.controller.timing.rp`: 0 is not \
+            possible: expected 1 to"),
+        ("name = \"x\"\ndevices = [\"net\", \"disk\"]", "test.toml:2:1: `devices[1]`: `disk` is no device: expected \
+            one of block, net, ethmac, share, console"),
+        ("name = \"x\"\ndevices = [\"net:a\", \"share:a\"]", "test.toml:2:1: `devices[1]`: there is another device \
+            `a`: give it another name, such as share:NAME"),
+        ("name = \"x\"\ndevices = [\"gpio\", \"gpio\"]", "test.toml:2:1: `devices`: 2 GPIO controllers: there are \
+            interrupt sources for the pins of one"),
+        ("name = \"x\"\n[block]\nbyte_ps = 2000000000", "test.toml:3:1: `block.byte_ps`: 2000000000 is outside 0 to \
+            1000000000"),
+        ("name = \"x\"\n[memory]\ntext_store = \"1 MiB\"", "test.toml:3:1: `memory.text_store`: 1 MiB is not possible: \
+            expected a multiple of 2 MiB"),
+        ("name = \"x\"\n[memory]\ntext_store = \"8 GiB\"", "test.toml:3:1: `memory.text_store`: 8 GiB is not possible: \
+            expected a multiple of 2 MiB, not more than the 3 GiB of NVMM"),
         ("harts = 1", "`name`: `` is no name"),
         ("name = ", "test.toml:1:8: not valid TOML"),
         ("name = \"x\"\ncore = \"nano\"", "there is no core description `nano`; known are: inorder2, rocket"),
-        ("name = \"x\"\n[memory.controller]\npreset = \"ddr9\"", "test.toml:3:1: `memory.controller.preset`: there is no controller preset `ddr9`; known are: vc707"),
+        ("name = \"x\"\n[memory.controller]\npreset = \"ddr9\"", "test.toml:3:1: `memory.controller.preset`: there is \
+            no controller preset `ddr9`; known are: vc707"),
     ] {
         let e = error(text);
         assert!(e.contains(expected), "{text}\n gave {e}\n not  {expected}");
@@ -137,7 +161,8 @@ fn an_unknown_machine_names_the_known_ones() {
         .to_string();
     assert!(
         e.contains(
-            "there is no machine `vc770`; did you mean `vc707`?; known are: peer, server, server-caches, server-prefetch, small, soc, vc707"
+            "there is no machine `vc770`; did you mean `vc707`?; known are: peer, server, server-caches, \
+                server-prefetch, small, soc, vc707"
         ),
         "{e}"
     );
@@ -156,7 +181,9 @@ fn directories_come_before_what_is_built_in() {
         "name = \"small\"\nharts = 3\ncore = \"./cores/tiny.toml\"\n",
     )
     .unwrap();
-    let tiny = "name = \"tiny\"\ndescription = \"\"\nsource = \"\"\n[timing]\namo_latency = { value = 3 }\n[predictor]\n";
+    let tiny =
+        "name = \"tiny\"\ndescription = \"\"\nsource = \"\"\n[timing]\namo_latency = { value = 3 \
+        }\n[predictor]\n";
     std::fs::write(dir.join("cores/tiny.toml"), tiny).unwrap();
     let m = Machine::load(&Library::new(vec![dir.clone()]), "small", &[]);
     std::fs::remove_dir_all(&dir).unwrap();

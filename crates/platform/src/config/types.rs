@@ -216,7 +216,8 @@ pub struct MemoryConfig {
     pub base: u64,
     /// Size of DRAM and NVMM together.
     pub size: Size,
-    /// Distance of the first NVMM byte from the base, a multiple of the bank size; equal to the size if there is no NVMM.
+    /// Distance of the first NVMM byte from the base, a multiple of the bank size; equal to the size if there is no
+    /// NVMM.
     pub nvmm_boundary: Size,
     /// Bytes at the start of memory that the device tree reserves for the firmware (a whole number of
     /// 4 KiB pages, less than the DRAM), and that no kernel is put into. OpenSBI reserves by itself
@@ -300,8 +301,8 @@ pub struct CoreConfig {
     pub timing: BTreeMap<String, CoreValue>,
     /// Branch predictor geometry by name.
     pub predictor: BTreeMap<String, CoreValue>,
-    /// Which instructions issue in one cycle: for each class, the pipes that execute it (1, 2, or 3: either; 0: alone). A
-    /// core without this table issues one instruction a cycle.
+    /// Which instructions issue in one cycle: for each class, the pipes that execute it (1, 2, or 3: either; 0: alone).
+    /// A core without this table issues one instruction a cycle.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pipes: BTreeMap<String, CoreValue>,
 }

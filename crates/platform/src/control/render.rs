@@ -104,7 +104,8 @@ fn latency() -> [(&'static str, u64, &'static str, String); 3] {
             "BUCKETS",
             LATENCY_FIRST_BUCKET,
             "",
-            format!("First of {LATENCY_BUCKETS} counts: 0 to 2 ns, 2 to 4 ns, 4 to 8 ns and so on; the last has no end"),
+            format!("First of {LATENCY_BUCKETS} counts: 0 to 2 ns, 2 to 4 ns, 4 to 8 ns and so on; the last has no \
+                end"),
         ),
     ]
 }
@@ -220,7 +221,8 @@ pub fn markdown() -> String {
     for (name, number, doc) in values() {
         let _ = writeln!(o, "| {name} | {number} | {doc} |");
     }
-    o.push_str("\n## Statistics\n\nRead-only blocks; offsets in the tables after are from the start of a block.\n\n| Block | First | Distance | Number | Content |\n|---|---|---|---|---|\n");
+    o.push_str("\n## Statistics\n\nRead-only blocks; offsets in the tables after are from the start of a block.\n\n| \
+        Block | First | Distance | Number | Content |\n|---|---|---|---|---|\n");
     for (name, base, stride, count, doc) in arrays() {
         let _ = writeln!(o, "| {name} | {base:#x} | {stride:#x} | {count} | {doc} |");
     }

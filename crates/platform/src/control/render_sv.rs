@@ -126,11 +126,13 @@ pub fn sv_decoder() -> String {
     let end = first + 8 * LATENCY_BUCKETS;
     let _ = writeln!(
         o,
-        "  assign is_latency = {}\n      && (offset[8:0] == 9'h{LATENCY_COUNT:x} || offset[8:0] == 9'h{LATENCY_SUM:x}\n          || ({{1'b0, offset[8:0]}} >= 10'h{first:x} && {{1'b0, offset[8:0]}} < 10'h{end:x}));",
+        "  assign is_latency = {}\n      && (offset[8:0] == 9'h{LATENCY_COUNT:x} || offset[8:0] == \
+            9'h{LATENCY_SUM:x}\n          || ({{1'b0, offset[8:0]}} >= 10'h{first:x} && {{1'b0, offset[8:0]}} < 10'h{end:x}));",
         inside(LATENCY_BASE, LATENCY_STRIDE, 4)
     );
     o.push_str(
-        "  always_comb begin\n    known = is_region || is_bank || is_hart || is_latency;\n    writable = 1'b0;\n    in_hardware = 1'b1;\n    case (offset)\n",
+        "  always_comb begin\n    known = is_region || is_bank || is_hart || is_latency;\n    writable = 1'b0;\n    \
+            in_hardware = 1'b1;\n    case (offset)\n",
     );
     for (access, hardware) in [
         (Access::Read, InHardware::Yes),

@@ -169,7 +169,8 @@ const fn rw(
 pub const FIXED: &[FixedRow] = &[
     ro(Fixed::Magic, 0x000, "ID", "", "\"NAGORI\" in ASCII, little-endian: tells this machine from others"),
     ro(Fixed::Version, 0x008, "VERSION", "", "Version of this layout"),
-    rw(Fixed::Error, 0x010, "ERROR", "", "Why the last rejected write was rejected, 0 if none was; writing anything clears it"),
+    rw(Fixed::Error, 0x010, "ERROR", "", "Why the last rejected write was rejected, 0 if none was; writing anything \
+        clears it"),
     ro(Fixed::ErrorOffset, 0x018, "ERROR_OFFSET", "bytes", "Offset of the last rejected write"),
     ro(Fixed::ErrorValue, 0x020, "ERROR_VALUE", "", "Value of the last rejected write"),
     ro(Fixed::ErrorCount, 0x028, "ERROR_COUNT", "", "Rejected writes since reset"),
@@ -181,7 +182,8 @@ pub const FIXED: &[FixedRow] = &[
     ro(Fixed::CoreHz, 0x058, "CORE_HZ", "Hz", "Clock of the cores"),
     rw(Fixed::Method, 0x100, "METHOD", "", "Delay method of NVMM"),
     rw(Fixed::TimingMode, 0x108, "TIMED", "", "0: functional, every instruction takes the same time; 1: timed"),
-    rw(Fixed::NvmmBoundary, 0x110, "NVMM_BASE", "address", "First physical address of NVMM, a multiple of the bank size; the end of memory if there is none"),
+    rw(Fixed::NvmmBoundary, 0x110, "NVMM_BASE", "address", "First physical address of NVMM, a multiple of the bank \
+        size; the end of memory if there is none"),
     ro(
         Fixed::NvmmSize,
         0x118,
@@ -202,39 +204,50 @@ pub const FIXED: &[FixedRow] = &[
     rw(Fixed::BaseRp, 0x1a8, "BASE_RP", "clocks", "tRP: precharge to activation"),
     rw(Fixed::RefreshInterval, 0x1b0, "REFRESH_INTERVAL", "clocks", "tREFI: time between refreshes"),
     rw(Fixed::RefreshDuration, 0x1b8, "REFRESH_DURATION", "clocks", "tRFC: length of a refresh"),
-    rw(Fixed::StatsControl, 0x200, "STATS_CONTROL", "", "Writing 1 resets all statistics, 2 makes the host dump the statistics under LABEL; reads as 0"),
+    rw(Fixed::StatsControl, 0x200, "STATS_CONTROL", "", "Writing 1 resets all statistics, 2 makes the host dump the \
+        statistics under LABEL; reads as 0"),
     rw(Fixed::Label, 0x208, "LABEL", "", "The guest's label, recorded with dumps of statistics and with snapshots"),
     ro(Fixed::TimeNs, 0x210, "TIME_NS", "ns", "Machine time"),
     ro(Fixed::StatsFromNs, 0x218, "STATS_FROM_NS", "ns", "Machine time of the last reset of the statistics"),
     ro(Fixed::Clocks, 0x220, "CLOCKS", "clocks", "Clocks of the memory controller since the machine's start"),
     ro(Fixed::Refreshes, 0x228, "REFRESHES", "", "Refreshes of all banks"),
     ro(Fixed::RefreshTicksLost, 0x230, "REFRESH_TICKS_LOST", "", "Refresh ticks that found another one pending"),
-    rw(Fixed::WarmUp, 0x238, "WARM_UP", "instructions", "Instructions of all harts after the next switch to timed mode that warm caches before the statistics are reset; 0: no warm-up and no reset"),
-    rw(Fixed::HostRequest, 0x240, "HOST_REQUEST", "", "Writing 1 requests a snapshot of the whole machine, with LABEL; the host takes it if it was started with --snapshot. The guest continues after the write. Reads as 0"),
-    rw(Fixed::SpaceName, 0x248, "SPACE_NAME", "", "Writing up to 8 printable ASCII characters, the first one lowest, names the writer's address space (satp) in profiles; reads as 0"),
-    rw(Fixed::LabelText, 0x250, "LABEL_TEXT", "", "Writing up to 8 printable ASCII characters, the first one lowest, adds them to the text of LABEL, at most 64; writing LABEL begins a new one. Kept with snapshots; reads as 0"),
-    rw(Fixed::MemorySet, 0x258, "MEMORY_SET", "", "Writing 1 changes a value of a region's own memory: the text of LABEL is REGION.KEY=VALUE, as below memory.regions in the machine's description; reads as 0"),
-    ro(Fixed::IomapKind, 0x300, "IOMAP_KIND", "", "Kind of the I/O table: 0 none, 1 constant, 2 full; small with the replacement 3 LRU, 4 FIFO, 5 random, 6 by software. The registers IOMAP_* are set by machine mode only"),
+    rw(Fixed::WarmUp, 0x238, "WARM_UP", "instructions", "Instructions of all harts after the next switch to timed mode \
+        that warm caches before the statistics are reset; 0: no warm-up and no reset"),
+    rw(Fixed::HostRequest, 0x240, "HOST_REQUEST", "", "Writing 1 requests a snapshot of the whole machine, with LABEL; \
+        the host takes it if it was started with --snapshot. The guest continues after the write. Reads as 0"),
+    rw(Fixed::SpaceName, 0x248, "SPACE_NAME", "", "Writing up to 8 printable ASCII characters, the first one lowest, \
+        names the writer's address space (satp) in profiles; reads as 0"),
+    rw(Fixed::LabelText, 0x250, "LABEL_TEXT", "", "Writing up to 8 printable ASCII characters, the first one lowest, \
+        adds them to the text of LABEL, at most 64; writing LABEL begins a new one. Kept with snapshots; reads as 0"),
+    rw(Fixed::MemorySet, 0x258, "MEMORY_SET", "", "Writing 1 changes a value of a region's own memory: the text of \
+        LABEL is REGION.KEY=VALUE, as below memory.regions in the machine's description; reads as 0"),
+    ro(Fixed::IomapKind, 0x300, "IOMAP_KIND", "", "Kind of the I/O table: 0 none, 1 constant, 2 full; small with the \
+        replacement 3 LRU, 4 FIFO, 5 random, 6 by software. The registers IOMAP_* are set by machine mode only"),
     ro(Fixed::IomapPlaces, 0x308, "IOMAP_PLACES", "", "Entries that there is place for"),
-    rw(Fixed::IomapTable, 0x310, "IOMAP_TABLE", "", "Table that the other registers are about: 0 that of the harts, 1 that of the devices"),
+    rw(Fixed::IomapTable, 0x310, "IOMAP_TABLE", "", "Table that the other registers are about: 0 that of the harts, 1 \
+        that of the devices"),
     rw(Fixed::IomapPlace, 0x318, "IOMAP_PLACE", "", "Place of an entry, from 0 on"),
     rw(Fixed::IomapVm, 0x320, "IOMAP_VM", "", "Entry: number of the VM, below 65536"),
     rw(Fixed::IomapFrom, 0x328, "IOMAP_FROM", "address", "Entry: first address that the VM (or its device) uses"),
     rw(Fixed::IomapTo, 0x330, "IOMAP_TO", "address", "Entry: first address on the bus (or in memory)"),
     rw(Fixed::IomapSizeLog2, 0x338, "IOMAP_SIZE_LOG2", "", "Entry: logarithm of the size to the base 2, from 2 on"),
     rw(Fixed::IomapRights, 0x340, "IOMAP_RIGHTS", "", "Entry: bit 0 permits reads, bit 1 writes"),
-    rw(Fixed::IomapCommand, 0x348, "IOMAP_COMMAND", "", "Writing 1 puts the entry at IOMAP_PLACE, 2 where the table chooses (IOMAP_PLACE then says where), 3 empties IOMAP_PLACE, 4 shows what is there (of size 0 if nothing is); reads as 0"),
+    rw(Fixed::IomapCommand, 0x348, "IOMAP_COMMAND", "", "Writing 1 puts the entry at IOMAP_PLACE, 2 where the table \
+        chooses (IOMAP_PLACE then says where), 3 empties IOMAP_PLACE, 4 shows what is there (of size 0 if nothing is); reads as 0"),
     ro(Fixed::IomapHits, 0x350, "IOMAP_HITS", "", "Accesses that the entry at IOMAP_PLACE has translated"),
     ro(Fixed::IomapDenied, 0x358, "IOMAP_DENIED", "", "Accesses that it has refused for want of the right"),
     ro(Fixed::IomapVmHits, 0x360, "IOMAP_VM_HITS", "", "Accesses of the VM IOMAP_VM that were translated"),
-    ro(Fixed::IomapVmDenied, 0x368, "IOMAP_VM_DENIED", "", "Accesses of that VM that were refused for want of the right"),
+    ro(Fixed::IomapVmDenied, 0x368, "IOMAP_VM_DENIED", "", "Accesses of that VM that were refused for want of the \
+        right"),
     ro(Fixed::IomapVmMisses, 0x370, "IOMAP_VM_MISSES", "", "Accesses of that VM that no entry covers"),
     ro(Fixed::IomapMisses, 0x378, "IOMAP_MISSES", "", "Accesses of all VMs that no entry covers"),
     ro(Fixed::IomapMissVm, 0x380, "IOMAP_MISS_VM", "", "VM of the latest of them; all ones if there was none"),
     ro(Fixed::IomapMissAddr, 0x388, "IOMAP_MISS_ADDR", "address", "Its address; all ones if there was none"),
     rw(Fixed::IomapHart, 0x390, "IOMAP_HART", "", "Hart that the next register is about"),
     rw(Fixed::IomapHartVm, 0x398, "IOMAP_HART_VM", "", "VM that the hart runs; 0 at reset"),
-    rw(Fixed::IomapDevice, 0x3a0, "IOMAP_DEVICE", "", "Device that the next register is about, by its interrupt source"),
+    rw(Fixed::IomapDevice, 0x3a0, "IOMAP_DEVICE", "", "Device that the next register is about, by its interrupt \
+        source"),
     rw(Fixed::IomapDeviceVm, 0x3a8, "IOMAP_DEVICE_VM", "", "VM to which the device belongs; 0 at reset"),
 ];
 
@@ -289,13 +302,56 @@ const fn mem(
 pub const MEM_STATS: &[MemStatRow] = &[
     mem(MemStat::Reads, 0x00, "READS", "", "Read requests"),
     mem(MemStat::Writes, 0x08, "WRITES", "", "Write requests"),
-    mem(MemStat::ReadBytes, 0x10, "READ_BYTES", "bytes", "Bytes of the read requests"),
-    mem(MemStat::WriteBytes, 0x18, "WRITE_BYTES", "bytes", "Bytes of the write requests"),
-    mem(MemStat::RowHits, 0x20, "ROW_HITS", "", "Requests that took over an open row"),
-    mem(MemStat::BankSwitches, 0x28, "BANK_SWITCHES", "", "Requests whose bank differs from that of the request before; over all requests this is BANK_PARA"),
-    mem(MemStat::Activations, 0x30, "ACTIVATIONS", "", "Activations; over all requests this is ACT/REQ"),
-    mem(MemStat::PrechargesClean, 0x38, "PRECHARGES_CLEAN", "", "Precharges of rows that were not written"),
-    mem(MemStat::PrechargesDirty, 0x40, "PRECHARGES_DIRTY", "", "Precharges of written rows"),
+    mem(
+        MemStat::ReadBytes,
+        0x10,
+        "READ_BYTES",
+        "bytes",
+        "Bytes of the read requests",
+    ),
+    mem(
+        MemStat::WriteBytes,
+        0x18,
+        "WRITE_BYTES",
+        "bytes",
+        "Bytes of the write requests",
+    ),
+    mem(
+        MemStat::RowHits,
+        0x20,
+        "ROW_HITS",
+        "",
+        "Requests that took over an open row",
+    ),
+    mem(
+        MemStat::BankSwitches,
+        0x28,
+        "BANK_SWITCHES",
+        "",
+        "Requests whose bank differs from that of the request \
+        before; over all requests this is BANK_PARA",
+    ),
+    mem(
+        MemStat::Activations,
+        0x30,
+        "ACTIVATIONS",
+        "",
+        "Activations; over all requests this is ACT/REQ",
+    ),
+    mem(
+        MemStat::PrechargesClean,
+        0x38,
+        "PRECHARGES_CLEAN",
+        "",
+        "Precharges of rows that were not written",
+    ),
+    mem(
+        MemStat::PrechargesDirty,
+        0x40,
+        "PRECHARGES_DIRTY",
+        "",
+        "Precharges of written rows",
+    ),
     mem(MemStat::Refreshes, 0x48, "REFRESHES", "", "Refreshes"),
 ];
 

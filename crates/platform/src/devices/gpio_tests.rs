@@ -163,10 +163,7 @@ proptest! {
                 parts.gpio.load(&state).unwrap();
             }
             let both = [&mut whole, &mut parts].map(|b| {
-                b.with(|d, cx| match writes {
-                    true => d.write(cx, register * 4, 4, value.into()).map(|()| 0),
-                    false => d.read(cx, register * 4, 4),
-                })
+                b.with(|d, cx| if writes { d.write(cx, register * 4, 4, value.into()).map(|()| 0) } else { d.read(cx, register * 4, 4) })
             });
             prop_assert!(both[0].is_ok());
             prop_assert_eq!(both[0], both[1]);

@@ -1,5 +1,5 @@
-//! Watchdog timer of Allwinner's D1 (`allwinner,sun20i-d1-wdt`): if software does not restart it in time, the machine is
-//! reset. Registers as in the D1-H user manual (V1.0, section 3.7, "Watchdog").
+//! Watchdog timer of Allwinner's D1 (`allwinner,sun20i-d1-wdt`): if software does not restart it in time, the machine
+//! is reset. Registers as in the D1-H user manual (V1.0, section 3.7, "Watchdog").
 
 use crate::clock::Ps;
 use crate::device::{BusFault, Device, DeviceCx, DeviceState, Placement, PowerRequest, StateError};

@@ -163,7 +163,8 @@ pub(super) fn load_elf_as(file: &FileData, ram: RamRange, role: Role) -> Result<
                     "no flag for that"
                 };
                 warnings.push(format!(
-                    "{}: its entry point {entry:#x} is in a segment that is not executable ({what} in its program header); it is run all the same",
+                    "{}: its entry point {entry:#x} is in a segment that is not executable ({what} in its program \
+                        header); it is run all the same",
                     file.path
                 ));
             }

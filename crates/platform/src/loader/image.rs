@@ -112,9 +112,10 @@ pub fn check_firmware(file: &FileData) -> Result<(), LoadError> {
     if !known && file.bytes.len() >= 64 {
         return Ok(());
     }
-    let problem = match file.bytes.get(56..60) == Some(&MAGIC2) {
-        true => "it is a riscv64 Linux Image".into(),
-        false => describe(&file.bytes),
+    let problem = if file.bytes.get(56..60) == Some(&MAGIC2) {
+        "it is a riscv64 Linux Image".into()
+    } else {
+        describe(&file.bytes)
     };
     Err(file.wrong(Role::Firmware, problem, FIRMWARE))
 }

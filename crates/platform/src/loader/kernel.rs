@@ -50,9 +50,10 @@ pub fn parse_kernel(file: &FileData, at: Option<u64>, ram: RamRange) -> Result<K
         return elf(file, ram);
     }
     if bytes.starts_with(&uboot::UIMAGE) || bytes.starts_with(&uboot::FIT) {
-        let parse = match bytes.starts_with(&uboot::FIT) {
-            true => uboot::fit,
-            false => uboot::uimage,
+        let parse = if bytes.starts_with(&uboot::FIT) {
+            uboot::fit
+        } else {
+            uboot::uimage
         };
         let Loaded {
             load,

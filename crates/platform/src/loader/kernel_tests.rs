@@ -223,10 +223,7 @@ proptest! {
     #[test]
     fn changed_images_never_panic(at in 0usize..600, to: u8, cut in 0usize..700, which: bool, sealed: bool) {
         let code = [0x13; 128];
-        let mut bytes = match which {
-            true => uimage(&gzip(&code), 2, 1),
-            false => fit(&code, "none", true),
-        };
+        let mut bytes = if which { uimage(&gzip(&code), 2, 1) } else { fit(&code, "none", true) };
         let n = bytes.len();
         bytes[at % n] = to;
         if which && sealed {

@@ -47,7 +47,8 @@ pub enum LoadError {
         expected: &'static str,
     },
     /// The file does not fit into memory.
-    #[error("{path} ({role}) needs {start:#x}..{end:#x}, but System RAM is {ram_start:#x}..{ram_end:#x}; give the machine more DRAM or use a smaller file")]
+    #[error("{path} ({role}) needs {start:#x}..{end:#x}, but System RAM is {ram_start:#x}..{ram_end:#x}; give the \
+        machine more DRAM or use a smaller file")]
     Space {
         /// What the file is for.
         role: Role,

@@ -145,7 +145,13 @@ fn too_little_memory_says_which_file_and_how_much() {
         ..RAM
     };
     let e = plan(&files(), small).unwrap_err().to_string();
-    assert!(e.contains("test.bin (initramfs) needs 0x82200000..0x82200010, but System RAM is 0x80000000..0x82100000"), "{e}");
+    assert!(
+        e.contains(
+            "test.bin (initramfs) needs 0x82200000..0x82200010, but System RAM is \
+        0x80000000..0x82100000"
+        ),
+        "{e}"
+    );
 }
 
 #[test]

@@ -79,7 +79,8 @@ pub fn uimage(file: &[u8], limit: u64) -> Result<Loaded, String> {
             .ok_or_else(damaged)?;
         if count > 1 {
             warnings.push(format!(
-                "of the {count} parts of the uImage only the first is used: give an initial root file system with --initrd"
+                "of the {count} parts of the uImage only the first is used: give an initial root file system with \
+                    --initrd"
             ));
         }
     }

@@ -303,14 +303,15 @@ fn point(rest: &str, add: bool) -> Parsed<Request> {
         // Lengths of instructions.
         _ => matches!(length, 2 | 4),
     };
-    match fits {
-        true => Ok(Request::Point {
+    if fits {
+        Ok(Request::Point {
             kind,
             addr,
             length,
             add,
-        }),
-        false => Err(Malformed),
+        })
+    } else {
+        Err(Malformed)
     }
 }
 
@@ -321,9 +322,10 @@ fn write(rest: &[u8], decode: impl Fn(&[u8]) -> Option<Vec<u8>>) -> Parsed<Reque
     let (addr, length) = pair(place, ',')?;
     let (addr, length): (u64, u64) = (number(addr)?, number(length)?);
     let data = decode(&rest[colon + 1..]).ok_or(Malformed)?;
-    match data.len() as u64 == length {
-        true => Ok(Request::Write { addr, data }),
-        false => Err(Malformed),
+    if data.len() as u64 == length {
+        Ok(Request::Write { addr, data })
+    } else {
+        Err(Malformed)
     }
 }
 

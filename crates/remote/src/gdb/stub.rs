@@ -134,9 +134,10 @@ impl Stub {
         if !std::mem::take(&mut self.running) {
             return;
         }
-        let process = match self.multiprocess {
-            true => format!(";process:{PROCESS:x}"),
-            false => String::new(),
+        let process = if self.multiprocess {
+            format!(";process:{PROCESS:x}")
+        } else {
+            String::new()
         };
         let end = |how, code: u8| format!("{how}{code:02x}{process}").into_bytes();
         match why {
@@ -148,9 +149,10 @@ impl Stub {
                         > 0
                 };
                 let software = here(PointKind::Software);
-                let (known, name) = match software {
-                    true => (self.knows[0], "swbreak:;"),
-                    false => (self.knows[1], "hwbreak:;"),
+                let (known, name) = if software {
+                    (self.knows[0], "swbreak:;")
+                } else {
+                    (self.knows[1], "hwbreak:;")
                 };
                 self.stop(
                     SIGTRAP,
@@ -195,9 +197,10 @@ impl Stub {
 
     /// A hart's thread.
     fn thread(&self, hart: usize) -> String {
-        match self.multiprocess {
-            true => format!("p{PROCESS:x}.{:x}", hart + 1),
-            false => format!("{:x}", hart + 1),
+        if self.multiprocess {
+            format!("p{PROCESS:x}.{:x}", hart + 1)
+        } else {
+            format!("{:x}", hart + 1)
         }
     }
 
@@ -324,17 +327,19 @@ impl Stub {
                     .min(PACKET / 2);
                 let mut bytes = vec![0; most];
                 let read = target.peek(hart, addr, &mut bytes);
-                match read == 0 && most > 0 {
-                    true => Err(Refusal::Nothing),
-                    false => text(hex(&bytes[..read])),
+                if read == 0 && most > 0 {
+                    Err(Refusal::Nothing)
+                } else {
+                    text(hex(&bytes[..read]))
                 }
             }
             Request::Write { addr, data } => {
                 // All of it, or nothing.
                 let there = target.peek(hart, addr, &mut vec![0; data.len()]) == data.len();
-                match there && target.poke(hart, addr, &data) == data.len() {
-                    true => done(),
-                    false => Err(Refusal::Nothing),
+                if there && target.poke(hart, addr, &data) == data.len() {
+                    done()
+                } else {
+                    Err(Refusal::Nothing)
                 }
             }
             Request::Point {
@@ -378,9 +383,10 @@ impl Stub {
         if !shared && !target.point(at, add) {
             return Err(Refusal::Impossible);
         }
-        match add {
-            true => self.points.insert(placed),
-            false => self.points.remove(&placed),
+        if add {
+            self.points.insert(placed)
+        } else {
+            self.points.remove(&placed)
         };
         done()
     }

@@ -106,7 +106,8 @@ impl Agent {
         }
     }
 
-    /// The guest boots first, in so much guest time at most. The job waits until its agent is ready, and so does the limit.
+    /// The guest boots first, in so much guest time at most. The job waits until its agent is ready, and so does the
+    /// limit.
     pub fn after_boot(mut self, limit: Ps) -> Agent {
         self.boot = Some(limit);
         self

@@ -1,6 +1,6 @@
-//! As-built on machines whose harts hold stores back, in store buffers or where they combine them: what was committed is
-//! not in a cache yet, and a fence is committed when it has waited. So the steps of a workload do not tell what a cut
-//! leaves. Here the machine runs again, and the power of a copy of it is cut at each point.
+//! As-built on machines whose harts hold stores back, in store buffers or where they combine them: what was committed
+//! is not in a cache yet, and a fence is committed when it has waited. So the steps of a workload do not tell what a
+//! cut leaves. Here the machine runs again, and the power of a copy of it is cut at each point.
 
 use super::Recorded;
 use crate::drive::{self, BoxedService, Course, Service, Wishes};
@@ -50,9 +50,11 @@ pub(super) fn check(config: &MachineConfig, own: Domain, model: &Model) -> Resul
     let same = std::mem::discriminant(&own) == std::mem::discriminant(&model.domain)
         && lines(own) == lines(model.domain);
     let known = own == Domain::Eadr || config.memory.track_persistence;
-    match same && known {
-        true => Ok(()),
-        false => Err(Error::Request("as-built on a machine whose harts hold stores back needs a machine that knows what is durable: memory.persistence_domain of the domain that is asked for, and memory.track_persistence = true unless that is eadr".into())),
+    if same && known {
+        Ok(())
+    } else {
+        Err(Error::Request("as-built on a machine whose harts hold stores back needs a machine that knows what is \
+            durable: memory.persistence_domain of the domain that is asked for, and memory.track_persistence = true unless that is eadr".into()))
     }
 }
 
@@ -156,9 +158,10 @@ impl<'a> Cutter<'_, 'a> {
 
 impl Service for Cutter<'_, '_> {
     fn before(&mut self, m: &mut Machine, _: &mut Wishes) -> Result<()> {
-        self.kept = match self.next < self.at.len() {
-            true => Some(m.checkpoint()?),
-            false => None,
+        self.kept = if self.next < self.at.len() {
+            Some(m.checkpoint()?)
+        } else {
+            None
         };
         Ok(())
     }

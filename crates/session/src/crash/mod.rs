@@ -1,9 +1,9 @@
 //! Crash exploration: contents of NVMM after a power cut from which a guest's software does not recover.
 //!
 //! A booted machine is kept in memory, and everything runs in forks of it: `setup` makes the content of NVMM at the
-//! beginning; `workload` runs from there while an observer records what it does to NVMM; `recover` and `check` run, once
-//! for each content that a power cut could have left, from just before their first access to NVMM. Which contents those
-//! are, and in which order they are tried, is `nagori_crash`'s affair.
+//! beginning; `workload` runs from there while an observer records what it does to NVMM; `recover` and `check` run,
+//! once for each content that a power cut could have left, from just before their first access to NVMM. Which contents
+//! those are, and in which order they are tried, is `nagori_crash`'s affair.
 
 mod agent;
 mod left;
@@ -203,7 +203,8 @@ impl<'s, 'a> Prepared<'s, 'a> {
         }
         let tracked = m.persistence_domain == PersistenceDomain::None && m.track_persistence;
         if plan.model.mode == Mode::AsBuilt && plan.model.domain == Domain::None && !tracked {
-            return Err(Error::Request("as-built without a persistence domain needs a machine that knows what is in its controller: memory.persistence_domain = \"none\" and memory.track_persistence = true".into()));
+            return Err(Error::Request("as-built without a persistence domain needs a machine that knows what is in its \
+                controller: memory.persistence_domain = \"none\" and memory.track_persistence = true".into()));
         }
         plan.model.store_buffer = left::store_buffer(config);
         if plan.model.mode == Mode::AsBuilt && holds_stores(config) {

@@ -224,8 +224,8 @@ impl Recording {
         u32::from(low) | u32::from(high) << 16
     }
 
-    /// Whether the machine combines this store outside of the caches: the instruction before it, on the same page, is such
-    /// a hint of Zihintntl.
+    /// Whether the machine combines this store outside of the caches: the instruction before it, on the same page, is
+    /// such a hint of Zihintntl.
     fn combines(&self, hart: usize, c: &Commit) -> bool {
         let Some((pc, op)) = self.known[hart].last else {
             return false;
@@ -284,20 +284,19 @@ impl Recording {
 
     fn store(&mut self, hart: usize, c: &Commit, a: &MemAccess) {
         let at = self.at(hart, c);
-        let order = match c.op.is_some_and(is_atomic) {
-            true => {
-                let word = self.word(hart, c);
-                StoreOrder {
-                    acquire: word >> 26 & 1 != 0,
-                    release: word >> 25 & 1 != 0,
-                    atomic: true,
-                    combined: false,
-                }
+        let order = if c.op.is_some_and(is_atomic) {
+            let word = self.word(hart, c);
+            StoreOrder {
+                acquire: word >> 26 & 1 != 0,
+                release: word >> 25 & 1 != 0,
+                atomic: true,
+                combined: false,
             }
-            false => StoreOrder {
+        } else {
+            StoreOrder {
                 combined: c.op != Some(Op::CboZero) && self.combines(hart, c),
                 ..StoreOrder::default()
-            },
+            }
         };
         let mut bytes = [0; LINE as usize];
         bytes[..16].copy_from_slice(&a.value.to_le_bytes());

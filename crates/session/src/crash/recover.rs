@@ -28,8 +28,8 @@ const SLICE: u64 = 100_000;
 /// Most bytes of output in a report.
 const SHOWN: usize = 2000;
 
-/// Says what is wrong with the output of recovery and check, given the labels of the workload's markers; `None`: nothing.
-/// A failure ends the search.
+/// Says what is wrong with the output of recovery and check, given the labels of the workload's markers; `None`:
+/// nothing. A failure ends the search.
 pub type Checker<'c> = dyn Fn(&[u8], &[String]) -> Result<Option<String>, String> + Sync + 'c;
 
 /// Recoveries of a prepared machine.
@@ -178,8 +178,8 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
         self.executed.load(Ordering::Relaxed)
     }
 
-    /// Recovers from what the workload has left, without a power cut. Whether that reads anything of what the workload has
-    /// stored: a search can find nothing otherwise.
+    /// Recovers from what the workload has left, without a power cut. Whether that reads anything of what the workload
+    /// has stored: a search can find nothing otherwise.
     ///
     /// # Errors
     /// Recovery or check fails. They would do so whatever a cut leaves, and every cut would be a finding.
@@ -232,8 +232,8 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
         Ok(m)
     }
 
-    /// A machine before its recovery, whose NVMM has a content: lines that differ from the one before the workload. With the
-    /// recovery's command.
+    /// A machine before its recovery, whose NVMM has a content: lines that differ from the one before the workload.
+    /// With the recovery's command.
     fn before(&self, lines: &[Line]) -> Result<(Machine, Agent)> {
         let mut m = self.from.fork()?;
         if self.prepared.plan.model.mode == Mode::AsBuilt {
@@ -291,9 +291,10 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
         let mut m = self.machine(state)?;
         let commands = 1 + usize::from(self.prepared.plan.check.is_some());
         let mut agent = self.agent.clone().ends_with(commands);
-        agent = match self.boots {
-            true => agent.after_boot(seconds(self.prepared.plan.limit)),
-            false => agent.with_slice(SLICE),
+        agent = if self.boots {
+            agent.after_boot(seconds(self.prepared.plan.limit))
+        } else {
+            agent.with_slice(SLICE)
         };
         run(self.prepared.session, &mut m, &mut agent, None)?;
         let (codes, own) = parts(&agent.out);

@@ -63,7 +63,8 @@ impl DiskSpec {
                 Some(("overlay", file)) if !file.is_empty() => Writes::Overlay(file.into()),
                 _ => {
                     return Err(format!(
-                        "`{part}` is not known: expected ro, overlay=FILE or overlay={TEMPORARY} (names with commas are not possible)"
+                        "`{part}` is not known: expected ro, overlay=FILE or overlay={TEMPORARY} (names with commas \
+                            are not possible)"
                     ))
                 }
             };
@@ -112,12 +113,13 @@ pub fn check_noted(disks: &[DiskSpec], meta: &Meta) -> Result<()> {
     let noted = meta.get(NOTE).and_then(Value::as_array);
     let missing = noted.into_iter().flatten().skip(disks.len());
     let missing: Vec<&str> = missing.filter_map(Value::as_str).collect();
-    match missing.is_empty() {
-        true => Ok(()),
-        false => Err(Error::Request(format!(
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::Request(format!(
             "the saved guest has disks that belong to the host, and are given again as they were: {OPTION} {}",
             missing.join(&format!(" {OPTION} "))
-        ))),
+        )))
     }
 }
 
@@ -149,7 +151,10 @@ impl<'a> Disks<'a> {
         for slot in slots.iter().skip(disks.len()) {
             let wanted = |b: &mut Block| b.expected().map(|e| e.size);
             if let Some(Some(size)) = machine.virtio(*slot, |b, _| wanted(b)) {
-                return Err(Error::Request(format!("the saved guest has a disk of {size} bytes in slot {slot}: give it again with --disk")));
+                return Err(Error::Request(format!(
+                    "the saved guest has a disk of {size} bytes in slot {slot}: give it \
+                    again with --disk"
+                )));
             }
         }
         let used = disks.len().min(slots.len());

@@ -34,8 +34,8 @@ pub enum Cable {
 }
 
 /// A network interface for the guest, parsed from `user[,hostfwd=FORWARD][,restrict]`, `tap=NAME`,
-/// `listen=PATH`, `connect=PATH` or `peer[,machine=NAME][,delay=MICROSECONDS][,console=FILE][,run=COMMAND]`, each optionally with
-/// `,mac=ADDRESS`. A command is the last part, and may have commas.
+/// `listen=PATH`, `connect=PATH` or `peer[,machine=NAME][,delay=MICROSECONDS][,console=FILE][,run=COMMAND]`, each
+/// optionally with `,mac=ADDRESS`. A command is the last part, and may have commas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetSpec {
     cable: Cable,
@@ -46,18 +46,22 @@ impl FromStr for NetSpec {
     type Err = String;
 
     fn from_str(text: &str) -> Result<NetSpec, String> {
-        let (text, command) = match text.starts_with("peer") {
-            true => match text.split_once(",run=") {
+        let (text, command) = if text.starts_with("peer") {
+            match text.split_once(",run=") {
                 Some((before, command)) => (before, Some(command)),
                 None => (text, None),
-            },
-            false => (text, None),
+            }
+        } else {
+            (text, None)
         };
         let mut parts = text.split(',');
         let first = parts.next().unwrap_or_default();
-        let path = |p: &str| match p.is_empty() {
-            true => Err(format!("`{first}` names no socket")),
-            false => Ok(PathBuf::from(p)),
+        let path = |p: &str| {
+            if p.is_empty() {
+                Err(format!("`{first}` names no socket"))
+            } else {
+                Ok(PathBuf::from(p))
+            }
         };
         let mut cable = match first.split_once('=') {
             None if first == "user" => Cable::User {
@@ -91,7 +95,8 @@ impl FromStr for NetSpec {
                 (None, Cable::User { restrict, .. }) if part == "restrict" => *restrict = true,
                 _ => {
                     return Err(format!(
-                        "`{part}` does not go with `{first}`: user takes hostfwd=FORWARD and restrict, peer takes machine=NAME, delay=MICROSECONDS, console=FILE and, as the last, run=COMMAND, every link mac=ADDRESS"
+                        "`{part}` does not go with `{first}`: user takes hostfwd=FORWARD and restrict, peer takes \
+                            machine=NAME, delay=MICROSECONDS, console=FILE and, as the last, run=COMMAND, every link mac=ADDRESS"
                     ))
                 }
             }
@@ -107,7 +112,8 @@ fn parse_delay(text: &str) -> Result<Duration, String> {
     let delay = ps.map(|ps| Duration::from_nanos(ps / 1000)).ok();
     delay
         .filter(|d| (SHORTEST_DELAY..=Duration::from_secs(1)).contains(d))
-        .ok_or_else(|| format!("`{text}` is no delay: expected microseconds from 1 to 1000000, or a time with its unit, such as \"2 ms\""))
+        .ok_or_else(|| format!("`{text}` is no delay: expected microseconds from 1 to 1000000, or a time with its \
+            unit, such as \"2 ms\""))
 }
 
 /// Six bytes in hexadecimal; a unicast address.

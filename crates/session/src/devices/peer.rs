@@ -18,7 +18,8 @@ use std::time::Duration;
 const DEFAULT_MACHINE: &str = "peer";
 /// Its address, and its network's length.
 const ADDRESS: &str = "10.9.0.2/24";
-/// How long a frame takes at least, if nothing else is asked for: what a switch of 100 Mbit/s needs to look its port up.
+/// How long a frame takes at least, if nothing else is asked for: what a switch of 100 Mbit/s needs to look its port
+/// up.
 const DEFAULT_DELAY: Duration = Duration::from_micros(10);
 
 /// The machine at the other end of a wire. It boots Debian when the first one starts, in functional mode.
@@ -28,7 +29,8 @@ pub struct PeerSpec {
     pub machine: String,
     /// A shell command that it runs; it is switched off when the command ends.
     pub run: Option<String>,
-    /// From when a frame has been sent to when it reaches the other machine's interface; at least [`SHORTEST_DELAY`](crate::drive::SHORTEST_DELAY).
+    /// From when a frame has been sent to when it reaches the other machine's interface; at least
+    /// [`SHORTEST_DELAY`](crate::drive::SHORTEST_DELAY).
     pub delay: Duration,
     /// The file for the output of its console.
     pub console: Option<PathBuf>,
@@ -76,7 +78,8 @@ impl PeerSpec {
         let slot = slots.position(|s| super::is_net(s.kind));
         slot.ok_or_else(|| {
             Error::Request(format!(
-                "the machine {} at the other end of the wire has no network interface: its `devices` need `net` or `ethmac`",
+                "the machine {} at the other end of the wire has no network interface: its `devices` need `net` or \
+                    `ethmac`",
                 self.machine
             ))
         })

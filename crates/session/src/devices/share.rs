@@ -113,7 +113,10 @@ pub fn connect(shares: &[ShareSpec], machine: &mut Machine, caller: &dyn Caller)
     for (arg, slot) in shares.iter().zip(assign(shares, &mut slots)?) {
         let name = arg.folder.display();
         if slot >= there {
-            return Err(Error::Request(format!("--share {name}: the machine that was saved has no share for it; its devices cannot be changed")));
+            return Err(Error::Request(format!(
+                "--share {name}: the machine that was saved has no share for it; its \
+                devices cannot be changed"
+            )));
         }
         let folder = Folder::open(&arg.folder, arg.writable).context("--share")?;
         let lost = machine

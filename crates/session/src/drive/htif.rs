@@ -121,12 +121,14 @@ impl<'a> Htif<'a> {
                     let mut bytes = [0; NAME];
                     bytes[..name.len()].copy_from_slice(name.as_bytes());
                     if !store(machine, payload >> 8, &bytes) {
-                        return Err(Error::Guest(format!("the program wants the name of a device at {:#x}, where there is no memory", payload >> 8)));
+                        return Err(Error::Guest(format!("the program wants the name of a device at {:#x}, where there \
+                            is no memory", payload >> 8)));
                     }
                     self.answers.push_back(word & !PAYLOAD | 1);
                 }
                 _ => return Err(Error::Guest(format!(
-                    "the program wrote {word:#x} to tohost ({:#x}): there is no command {command} of device {device}; known are the end (code << 1 | 1), system calls (an address), characters to the console (0x0101 in the upper bits) and from it (0x0100)",
+                    "the program wrote {word:#x} to tohost ({:#x}): there is no command {command} of device {device}; \
+                        known are the end (code << 1 | 1), system calls (an address), characters to the console (0x0101 in the upper bits) and from it (0x0100)",
                     self.words.tohost
                 ))),
             }
@@ -186,7 +188,10 @@ impl<'a> Htif<'a> {
     ) -> Result<Option<End>> {
         let mut bytes = [0; 64];
         if machine.peek(None, block, &mut bytes) < bytes.len() {
-            return Err(Error::Guest(format!("the program asks for a system call with its arguments at {block:#x}, where there is no memory")));
+            return Err(Error::Guest(format!(
+                "the program asks for a system call with its arguments at {block:#x}, \
+                where there is no memory"
+            )));
         }
         let argument = |i: usize| {
             let part = &bytes[8 * i..8 * i + 8];
@@ -202,9 +207,10 @@ impl<'a> Htif<'a> {
                     true => port.write_error(&text)?,
                     false => text.clear(),
                 }
-                match text.is_empty() && len > 0 {
-                    true => errno::EFAULT,
-                    false => text.len() as i64,
+                if text.is_empty() && len > 0 {
+                    errno::EFAULT
+                } else {
+                    text.len() as i64
                 }
             }
             call::READ if fd == 0 => {
@@ -217,7 +223,8 @@ impl<'a> Htif<'a> {
                 if self.refused.insert(number) {
                     if let Some(m) = self.caller {
                         m.warning(&format!(
-                            "the program asks for system call {number}, which is not there (it gets ENOSYS): known are read (63) from 0, write (64) to 1 and 2, and exit (93)"
+                            "the program asks for system call {number}, which is not there (it gets ENOSYS): known are \
+                                read (63) from 0, write (64) to 1 and 2, and exit (93)"
                         ));
                     }
                 }

@@ -36,10 +36,7 @@ impl Service for Loops<'_> {
         let harts = (0..).map_while(|i| machine.hart(i));
         let mut all = harts.flat_map(|h| h.trap_loops().map(|l| (h, l)));
         if let Some((h, l)) = all.find(|(_, l)| l.times >= most(l.cause)) {
-            let vector = match l.machine {
-                true => h.csr.mtvec,
-                false => h.csr.stvec,
-            };
+            let vector = if l.machine { h.csr.mtvec } else { h.csr.stvec };
             self.caller.warning(&text(h.id, &l, vector & !3));
             self.told = true;
         }
@@ -56,35 +53,41 @@ fn most(code: u64) -> u64 {
 
 /// What happens, and its usual cause.
 fn text(hart: usize, l: &TrapLoop, handler: u64) -> String {
-    let (name, register) = match l.machine {
-        true => ("machine", "mtvec"),
-        false => ("supervisor", "stvec"),
+    let (name, register) = if l.machine {
+        ("machine", "mtvec")
+    } else {
+        ("supervisor", "stvec")
     };
     if l.cause & cause::INTERRUPT != 0 {
         let (what, why) = interrupt(l.cause & !cause::INTERRUPT);
         return format!(
-            "hart {hart} is interrupted for ever: {what} (cause {}) at pc {:#x}, {name} handler at {handler:#x}, which returns each time, and not an instruction is executed in between: {why}",
+            "hart {hart} is interrupted for ever: {what} (cause {}) at pc {:#x}, {name} handler at {handler:#x}, which \
+                returns each time, and not an instruction is executed in between: {why}",
             l.cause & !cause::INTERRUPT, l.pc
         );
     }
     let (what, why) = meaning(l.cause);
     if !l.own {
         let why = match l.pc {
-            0 => "something has jumped to address 0, such as a handler that was never set, or code with relocations that nobody has applied; a handler that passes exceptions on leads back there",
+            0 => "something has jumped to address 0, such as a handler that was never set, or code with relocations \
+                that nobody has applied; a handler that passes exceptions on leads back there",
             _ => "the handler has not removed the cause",
         };
         return format!(
-            "hart {hart} takes the same exception for ever: {what} (cause {}) at pc {:#x}, tval {:#x}, {name} handler at {handler:#x}, which returns to that instruction each time: {why}; --trace irq shows the first trap",
+            "hart {hart} takes the same exception for ever: {what} (cause {}) at pc {:#x}, tval {:#x}, {name} handler \
+                at {handler:#x}, which returns to that instruction each time: {why}; --trace irq shows the first trap",
             l.cause, l.pc, l.tval
         );
     }
     let why = match (l.pc == handler, handler) {
-        (true, 0) => format!("{register} was never set, so the first trap, whatever it was, has led to address 0; set {register} early, and see the first trap with --trace irq"),
+        (true, 0) => format!("{register} was never set, so the first trap, whatever it was, has led to address 0; set \
+            {register} early, and see the first trap with --trace irq"),
         (true, _) if fetches(l.cause) => format!("{register} points to where no code can be fetched"),
         _ => format!("{why}; --trace irq shows the first trap"),
     };
     format!(
-        "hart {hart} traps in its own {name} trap handler for ever: {what} (cause {}) at pc {:#x}, tval {:#x}, handler at {handler:#x}: {why}",
+        "hart {hart} traps in its own {name} trap handler for ever: {what} (cause {}) at pc {:#x}, tval {:#x}, handler \
+            at {handler:#x}: {why}",
         l.cause, l.pc, l.tval
     )
 }

@@ -38,8 +38,8 @@ fn whole(t: Ps) -> u64 {
 
 impl<'a> Peer<'a> {
     /// Joins two machines by a wire between slots with network interfaces. From now on the second one runs as the first
-    /// one's time passes. `services` take part in its run. The machines' seeds should differ, since addresses of interfaces follow
-    /// from them.
+    /// one's time passes. `services` take part in its run. The machines' seeds should differ, since addresses of
+    /// interfaces follow from them.
     ///
     /// An error if a slot has no interface, or if the delay is below [`SHORTEST_DELAY`].
     pub fn join(

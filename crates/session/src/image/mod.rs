@@ -100,12 +100,13 @@ fn hint(options: &Options, e: nagori_image::Error) -> Error {
         nagori_image::Error::Io { source, .. } => cannot_write(source),
         _ => false,
     };
-    match unwritable {
-        true => Error::Unwritable {
+    if unwritable {
+        Error::Unwritable {
             dir: options.cache_dir.clone(),
             source: Box::new(e.into()),
-        },
-        false => e.into(),
+        }
+    } else {
+        e.into()
     }
 }
 
@@ -115,8 +116,8 @@ pub(crate) fn cannot_write(e: &std::io::Error) -> bool {
     matches!(e.kind(), PermissionDenied | ReadOnlyFilesystem)
 }
 
-/// Passes the progress of `work` on to the caller. A signal ends the work at once; nothing half-made is left that could be
-/// taken for an image.
+/// Passes the progress of `work` on to the caller. A signal ends the work at once; nothing half-made is left that could
+/// be taken for an image.
 fn with_progress<T>(
     caller: &dyn Caller,
     work: impl FnOnce(&mut dyn FnMut(Progress)) -> Result<T>,

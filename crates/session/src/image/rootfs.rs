@@ -13,9 +13,10 @@ use std::time::Instant;
 pub fn build(options: &Options, spec: &RootfsSpec, caller: &dyn Caller) -> Result<RootFs> {
     let start = Instant::now();
     let mut worked = false;
-    let mut machine = match spec.needs_machine() {
-        true => Some(Installing::new(options, caller)?),
-        false => None,
+    let mut machine = if spec.needs_machine() {
+        Some(Installing::new(options, caller)?)
+    } else {
+        None
     };
     let image = with_progress(caller, |progress| {
         let machine = machine.as_mut().map(|m| m as &mut dyn Installer);
@@ -47,11 +48,13 @@ pub fn find(options: &Options, name: &str, caller: &dyn Caller) -> Result<PathBu
     }
     let path = Path::new(name);
     if path.is_file() {
-        match is_ext4(path).with_context(|| format!("--rootfs {name}: it cannot be read"))? {
-            true => return Ok(path.to_path_buf()),
-            false => return Err(Error::Request(format!(
-                "--rootfs {name}: it holds no ext4 file system (one made by mke2fs on the whole image, without partitions)"
-            ))),
+        if is_ext4(path).with_context(|| format!("--rootfs {name}: it cannot be read"))? {
+            return Ok(path.to_path_buf());
+        } else {
+            return Err(Error::Request(format!(
+                "--rootfs {name}: it holds no ext4 file system (one made by mke2fs on the whole image, without \
+                    partitions)"
+            )));
         }
     }
     Err(Error::Request(format!(
@@ -99,6 +102,7 @@ pub fn by_name(options: &Options, name: &str, caller: &dyn Caller) -> Result<Opt
 /// The same, if the name cannot denote anything else.
 pub fn named(options: &Options, name: &str, caller: &dyn Caller) -> Result<RootFs> {
     by_name(options, name, caller)?.ok_or_else(|| {
-        Error::Request(format!("no root file system `{name}`: give run, system, or the start of a key of `nagori image list`"))
+        Error::Request(format!("no root file system `{name}`: give run, system, or the start of a key of `nagori image \
+            list`"))
     })
 }

@@ -163,13 +163,18 @@ pub(crate) fn runnable(path: &Path) -> Result<fs::Metadata> {
     use std::io::ErrorKind;
     let shown = path.display();
     match fs::metadata(path) {
-        Ok(m) if m.is_dir() => Err(Error::Program(format!("{shown} is a directory, not a program"))),
-        Ok(m) if m.permissions().mode() & EXECUTE == 0 => {
-            Err(Error::Program(format!("{shown} is not executable: chmod +x {shown}")))
-        }
+        Ok(m) if m.is_dir() => Err(Error::Program(format!(
+            "{shown} is a directory, not a program"
+        ))),
+        Ok(m) if m.permissions().mode() & EXECUTE == 0 => Err(Error::Program(format!(
+            "{shown} is not executable: chmod +x {shown}"
+        ))),
         Ok(m) => Ok(m),
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            Err(Error::NoProgram(format!("cannot run {shown}: {e} (a path is one of this host; a program of the guest's image is given by its name)")))
+            Err(Error::NoProgram(format!(
+                "cannot run {shown}: {e} (a path is one of this host; a program of the \
+                guest's image is given by its name)"
+            )))
         }
         Err(e) => Err(Error::Program(format!("cannot run {shown}: {e}"))),
     }
@@ -235,7 +240,8 @@ fn inspect(b: &[u8], length: u64) -> Result<Kind> {
             None if machine == RISCV => "32-bit RISC-V".into(),
             None => format!("ELF machine {machine}"),
         };
-        return no(&format!("it is a program for {of}, not for riscv64; compile it with riscv64-linux-gnu-gcc, for instance"));
+        return no(&format!("it is a program for {of}, not for riscv64; compile it with riscv64-linux-gnu-gcc, for \
+            instance"));
     }
     match half(16) {
         Some(2 | 3) => {}
@@ -267,7 +273,8 @@ fn inspect(b: &[u8], length: u64) -> Result<Kind> {
     let interpreter =
         headers().ok_or_else(|| Error::Program("its program headers are cut off".into()))?;
     if let Some(end) = cut {
-        return no(&format!("it is cut off: what is loaded reaches to byte {end}, and the file has {length} bytes; copy it again"));
+        return no(&format!("it is cut off: what is loaded reaches to byte {end}, and the file has {length} bytes; copy \
+            it again"));
     }
     match interpreter {
         Some(i) => Ok(Kind::Dynamic(i)),

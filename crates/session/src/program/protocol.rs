@@ -116,7 +116,10 @@ fn text(to: &mut Vec<u8>, kind: u32, head: &[u8], text: &str) -> Result<()> {
     let most = MOST - 64;
     if text.len() > most || text.contains('\0') {
         let shown: String = text.chars().take(40).collect();
-        return Err(Error::Request(format!("`{shown}...` cannot be handed to the guest: at most {most} bytes are possible, without NUL bytes")));
+        return Err(Error::Request(format!(
+            "`{shown}...` cannot be handed to the guest: at most {most} bytes are \
+            possible, without NUL bytes"
+        )));
     }
     message(to, kind, &[head, text.as_bytes()]);
     Ok(())

@@ -61,15 +61,18 @@ pub fn dir(images: &Path) -> PathBuf {
 /// nothing behind that could be taken for a cached boot.
 pub fn boot(dir: &Path, boot: &Boot, caller: &dyn Caller) -> Result<PathBuf> {
     let at = |what: &'static str| {
-        move |e: std::io::Error| match image::cannot_write(&e) {
-            true => Error::Unwritable {
-                dir: dir.to_owned(),
-                source: Box::new(e.into()),
-            },
-            false => Error::During {
-                what: format!("cannot {what} the cache of boots {}", dir.display()),
-                source: Box::new(e.into()),
-            },
+        move |e: std::io::Error| {
+            if image::cannot_write(&e) {
+                Error::Unwritable {
+                    dir: dir.to_owned(),
+                    source: Box::new(e.into()),
+                }
+            } else {
+                Error::During {
+                    what: format!("cannot {what} the cache of boots {}", dir.display()),
+                    source: Box::new(e.into()),
+                }
+            }
         }
     };
     let key = key(boot)?;
@@ -143,7 +146,8 @@ fn key(b: &Boot) -> Result<String> {
     Ok(format!("{:032x}", h.digest128()))
 }
 
-/// The file from which this code was loaded: the program itself, or a library that a program has loaded, such as Python's.
+/// The file from which this code was loaded: the program itself, or a library that a program has loaded, such as
+/// Python's.
 pub fn loaded_from() -> std::io::Result<PathBuf> {
     let here = loaded_from as fn() -> std::io::Result<PathBuf> as usize;
     let maps = fs::read_to_string("/proc/self/maps")?;
@@ -292,7 +296,8 @@ pub fn entries(dir: &Path) -> Result<Vec<Entry>> {
     Ok(all)
 }
 
-/// Removes those that were not used for the longest time until the rest takes at most `limit` bytes; the last one used stays.
+/// Removes those that were not used for the longest time until the rest takes at most `limit` bytes; the last one used
+/// stays.
 fn shrink(dir: &Path, limit: u64) -> Result<()> {
     let mut sum = 0;
     for (n, e) in entries(dir)?.into_iter().enumerate() {

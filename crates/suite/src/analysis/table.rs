@@ -16,8 +16,8 @@ pub struct Row {
     pub program: String,
     /// Figures by the memory's name: those of the run without a seed, or with the least.
     pub figures: BTreeMap<String, Figures>,
-    /// Run times relative to the run with the same seed under `dram`, or with `ddr4` where NVMM has a memory of its own,
-    /// by the memory's name.
+    /// Run times relative to the run with the same seed under `dram`, or with `ddr4` where NVMM has a memory of its
+    /// own, by the memory's name.
     pub times: BTreeMap<String, Vec<f64>>,
     /// Versions of its packages.
     pub versions: BTreeMap<String, String>,

@@ -138,19 +138,18 @@ fn bases(n: usize, seed: u64) -> Vec<u8> {
     while all.len() < n {
         // A part is new, or a copy of an earlier one with changes.
         let length = 200 + r.below(800) as usize;
-        match all.len() > 4000 && r.below(4) == 0 {
-            true => {
-                let from = r.below((all.len() - 1000) as u64) as usize;
-                for i in from..from + length {
-                    let base = if r.below(20) == 0 {
-                        b"ACGT"[r.below(4) as usize]
-                    } else {
-                        all[i]
-                    };
-                    all.push(base);
-                }
+        if all.len() > 4000 && r.below(4) == 0 {
+            let from = r.below((all.len() - 1000) as u64) as usize;
+            for i in from..from + length {
+                let base = if r.below(20) == 0 {
+                    b"ACGT"[r.below(4) as usize]
+                } else {
+                    all[i]
+                };
+                all.push(base);
             }
-            false => all.extend((0..length).map(|_| b"ACGT"[r.below(4) as usize])),
+        } else {
+            all.extend((0..length).map(|_| b"ACGT"[r.below(4) as usize]))
         }
     }
     all.truncate(n);

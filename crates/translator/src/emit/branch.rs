@@ -192,8 +192,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// A branch in a packet that the program was in before. Behind another branch in the packet it has the packet's bit, and the
-    /// history has moved.
+    /// A branch in a packet that the program was in before. Behind another branch in the packet it has the packet's
+    /// bit, and the history has moved.
     fn within(
         &mut self,
         s: &Predicted,
@@ -211,9 +211,10 @@ impl Emitter<'_> {
         );
         self.direction(RDX, s.last);
         dynasm!(self.a; .arch x64; test cl, BIT as i8);
-        match taken {
-            true => dynasm!(self.a; .arch x64; jz =>wrong; mov BYTE [rdx], 1),
-            false => dynasm!(self.a; .arch x64; jnz =>wrong; mov BYTE [rdx], 0),
+        if taken {
+            dynasm!(self.a; .arch x64; jz =>wrong; mov BYTE [rdx], 1)
+        } else {
+            dynasm!(self.a; .arch x64; jnz =>wrong; mov BYTE [rdx], 0)
         }
         if taken {
             self.btb(s.last, s.call);
@@ -247,8 +248,8 @@ impl Emitter<'_> {
         if s.ahead.needs != 0 {
             self.unless_it_meets(s, taken);
         }
-        // Without an entry, or if it leads elsewhere, it is a call. Otherwise the entry is used, also by a branch that was
-        // predicted to be taken.
+        // Without an entry, or if it leads elsewhere, it is a call. Otherwise the entry is used, also by a branch that
+        // was predicted to be taken.
         dynasm!(self.a; .arch x64; mov [rsp - 8], rdx);
         self.find_entry(s.last, s.call);
         if taken {
@@ -274,8 +275,8 @@ impl Emitter<'_> {
         self.wrong_ends(s);
     }
 
-    /// Goes to the call unless the line where the program goes on, at an offset from the page, is certain to be there. Keeps
-    /// `rax` and `rdx`.
+    /// Goes to the call unless the line where the program goes on, at an offset from the page, is certain to be there.
+    /// Keeps `rax` and `rdx`.
     fn unless_missing(&mut self, s: &Predicted, leads: i64) {
         if !(0..0x1000).contains(&leads) {
             dynasm!(self.a; .arch x64; jmp =>s.call);
@@ -411,8 +412,8 @@ impl Emitter<'_> {
         self.wrong_ends(s);
     }
 
-    /// An indirect jump to `rax` with an entry at `rdx` that leads elsewhere. If the new target is in the same page of the
-    /// target buffer, and nothing is met where the entry leads, the entry gets the target.
+    /// An indirect jump to `rax` with an entry at `rdx` that leads elsewhere. If the new target is in the same page of
+    /// the target buffer, and nothing is met where the entry leads, the entry gets the target.
     fn wrong_target(&mut self, s: &Predicted) {
         dynasm!(self.a; .arch x64; mov [rsp - 8], rdx);
         self.unless_target_missing(s);
@@ -763,9 +764,10 @@ impl Emitter<'_> {
             last,
             ahead: Ahead::default(),
             seen: self.seen(last),
-            what: match returns {
-                true => What::Return,
-                false => What::Indirect { push },
+            what: if returns {
+                What::Return
+            } else {
+                What::Indirect { push }
             },
         }));
         self.find_entry(last, late);

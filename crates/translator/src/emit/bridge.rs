@@ -78,9 +78,10 @@ fn waits(a: &mut Asm, b: &Bridge) {
     let stall = b.stall as i32;
     dynasm!(a; .arch x64; add r15, stall);
     // The stores are in the upper half.
-    match b.stores {
-        true => dynasm!(a; .arch x64; mov ecx, b.rest as i32; mov [rbp + PENDING], rcx),
-        false => dynasm!(a; .arch x64; mov DWORD [rbp + PENDING], b.rest as i32),
+    if b.stores {
+        dynasm!(a; .arch x64; mov ecx, b.rest as i32; mov [rbp + PENDING], rcx)
+    } else {
+        dynasm!(a; .arch x64; mov DWORD [rbp + PENDING], b.rest as i32)
     }
     if b.rest != 0 {
         dynasm!(a; .arch x64

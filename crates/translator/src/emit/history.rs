@@ -66,8 +66,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// A branch with a bit of the history table is rightly not taken, and the program goes on in its packet, which was looked up
-    /// with a history in a register. Uses `ecx`.
+    /// A branch with a bit of the history table is rightly not taken, and the program goes on in its packet, which was
+    /// looked up with a history in a register. Uses `ecx`.
     pub(super) fn passes(&mut self, seen: u8, bit: bool) {
         let found = BRANCHED | if bit { BIT } else { 0 };
         dynasm!(self.a; .arch x64
@@ -77,7 +77,8 @@ impl Emitter<'_> {
         );
     }
 
-    /// Turns a history in a register into the address of the predicted direction of the branch with its last half at an offset.
+    /// Turns a history in a register into the address of the predicted direction of the branch with its last half at an
+    /// offset.
     pub(super) fn direction(&mut self, r: u8, last: i32) {
         let hash = self.hash_history(r);
         dynasm!(self.a; .arch x64
@@ -87,8 +88,8 @@ impl Emitter<'_> {
         );
     }
 
-    /// The same in two registers, whose sum is the address: most branches wait for this one, so what does not depend on the history is
-    /// done beside it. The history is in the first one, and is not in the second.
+    /// The same in two registers, whose sum is the address: most branches wait for this one, so what does not depend on
+    /// the history is done beside it. The history is in the first one, and is not in the second.
     pub(super) fn direction_in_two(&mut self, r: u8, other: u8, last: i32) {
         let of_pc = Hash::new(self.s.config.predictor).of_pc(last as u64);
         dynasm!(self.a; .arch x64
@@ -131,7 +132,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// A jump has been found in its packet: the one behind it is requested at once. It does not see a branch in the same packet.
+    /// A jump has been found in its packet: the one behind it is requested at once. It does not see a branch in the
+    /// same packet.
     pub(super) fn followed(&mut self, last: i32) {
         // With an entry, a second half was not jumped to.
         if self.seen(last) != Seen::Own {

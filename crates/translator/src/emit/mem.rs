@@ -203,8 +203,8 @@ impl Emitter<'_> {
         );
     }
 
-    /// Whether a load behind may run into this store, also one of the next block, and whether one may run into this store or the
-    /// one before.
+    /// Whether a load behind may run into this store, also one of the next block, and whether one may run into this
+    /// store or the one before.
     fn hazards_follow(&self, i: usize) -> (bool, bool) {
         use nagori_isa::Format::{Amo, Cas, CasPair, FpStore, Store};
         let (mut last, mut older, mut behind) = (false, false, 0);

@@ -148,9 +148,10 @@ fn blocks_may_end_anywhere() {
         assert!(each.len() > 5000, "after each instruction");
         for longest in [1, 2, 3, 64] {
             for translated in [false, true] {
-                let mut runner = match translated {
-                    true => Runner::Translator(translator(0, CODE_BYTES)),
-                    false => Runner::Interpreter,
+                let mut runner = if translated {
+                    Runner::Translator(translator(0, CODE_BYTES))
+                } else {
+                    Runner::Interpreter
                 };
                 for (n, found) in run(seed, longest, &mut runner) {
                     let Some(expected) = each.get(&n) else {

@@ -137,12 +137,13 @@ impl Device for Out {
     }
 
     fn transmit(&mut self, _: Instant) -> Option<Tx<'_>> {
-        match self.is_full() {
-            true => None,
-            false => Some(Tx {
+        if self.is_full() {
+            None
+        } else {
+            Some(Tx {
                 out: self,
                 meta: PacketMeta::default(),
-            }),
+            })
         }
     }
 

@@ -37,9 +37,10 @@ pub(super) fn answer(message: &[u8]) -> Option<Answer> {
         secs: 0,
         client_hardware_address: asked.client_hardware_address,
         client_ip: asked.client_ip,
-        your_ip: match leased {
-            true => GUEST,
-            false => Ipv4Address::UNSPECIFIED,
+        your_ip: if leased {
+            GUEST
+        } else {
+            Ipv4Address::UNSPECIFIED
         },
         server_ip: GATEWAY,
         router: granted.then_some(GATEWAY),
@@ -63,9 +64,10 @@ pub(super) fn answer(message: &[u8]) -> Option<Answer> {
         .ok()?;
     let known = !asked.client_ip.is_unspecified() && granted;
     Some(Answer {
-        to: match known {
-            true => asked.client_ip,
-            false => Ipv4Address::BROADCAST,
+        to: if known {
+            asked.client_ip
+        } else {
+            Ipv4Address::BROADCAST
         },
         bytes,
     })

@@ -100,9 +100,10 @@ impl Config {
 
 /// An address of the host as the guest sees it.
 fn seen(address: Ipv4Addr) -> Ipv4Addr {
-    match address.is_loopback() {
-        true => GATEWAY,
-        false => address,
+    if address.is_loopback() {
+        GATEWAY
+    } else {
+        address
     }
 }
 
@@ -366,9 +367,10 @@ impl Link for Nat {
 
     fn next_time(&mut self, now: Duration) -> Option<Duration> {
         // Work that waits until the guest accepts frames is done then.
-        match self.out.is_full() {
-            true => None,
-            false => self.tcp.next_time(now),
+        if self.out.is_full() {
+            None
+        } else {
+            self.tcp.next_time(now)
         }
     }
 

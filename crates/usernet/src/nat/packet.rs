@@ -22,9 +22,10 @@ pub(super) fn address(frame: &mut [u8], from: EthernetAddress, to: EthernetAddre
     let repr = EthernetRepr {
         src_addr: from,
         dst_addr: to,
-        ethertype: match ip {
-            true => EthernetProtocol::Ipv4,
-            false => EthernetProtocol::Arp,
+        ethertype: if ip {
+            EthernetProtocol::Ipv4
+        } else {
+            EthernetProtocol::Arp
         },
     };
     repr.emit(&mut EthernetFrame::new_unchecked(frame));

@@ -46,7 +46,8 @@ pub const GUESTS: &[Guest] = &[
     },
     Guest {
         name: "python3",
-        command: "python3 -S -E -c 'd = {}\nfor i in range('$N'): d[str(i * 7919 % 10007)] = i\nprint(sum(d.values()))'",
+        command: "python3 -S -E -c 'd = {}\nfor i in range('$N'): d[str(i * 7919 % 10007)] = \
+            i\nprint(sum(d.values()))'",
         full: 40_000,
     },
     Guest {
@@ -125,7 +126,8 @@ impl<'a> Debian<'a> {
         let files = tempfile::Builder::new().prefix("nagori-epoch-").tempdir();
         let files = files.context("cannot create a directory for the programs' files")?;
         let functions = |i| {
-            format!("int f{i}(int a, int b) {{ int s = {i}; for (int k = 0; k < a; k++) s += k * b ^ {i}; return s > b ? s : b - {i}; }}\n")
+            format!("int f{i}(int a, int b) {{ int s = {i}; for (int k = 0; k < a; k++) s += k * b ^ {i}; return s > b \
+                ? s : b - {i}; }}\n")
         };
         let object = |i: u64| {
             let values: Vec<String> = (0..24u64)
@@ -152,7 +154,8 @@ impl<'a> Debian<'a> {
         })
     }
 
-    /// Runs programs in all ways, as a subject that is made of a name, and of whether others may see another order of events.
+    /// Runs programs in all ways, as a subject that is made of a name, and of whether others may see another order of
+    /// events.
     pub fn rows<'s>(
         &self,
         subject: &dyn Fn(&'s str, bool) -> Subject<'s>,

@@ -108,14 +108,11 @@ where
     chart.draw_series([PathElement::new([(0.0, 0.0), (end, 0.0)], INK)])?;
     for l in &c.series {
         let colour = l.colour;
-        let drawn = match l.solid {
-            true => {
-                chart.draw_series([PathElement::new(l.points.clone(), colour.stroke_width(2))])?
-            }
-            false => {
-                let dot = |p: &(f64, f64)| Circle::new(*p, 4, colour.mix(0.8).filled());
-                chart.draw_series(l.points.iter().map(dot))?
-            }
+        let drawn = if l.solid {
+            chart.draw_series([PathElement::new(l.points.clone(), colour.stroke_width(2))])?
+        } else {
+            let dot = |p: &(f64, f64)| Circle::new(*p, 4, colour.mix(0.8).filled());
+            chart.draw_series(l.points.iter().map(dot))?
         };
         if !l.name.is_empty() {
             drawn.label(l.name.clone()).legend(move |(x, y)| {
@@ -212,9 +209,10 @@ pub fn errors(format: Format, rows: &[Row]) -> anyhow::Result<Vec<u8>> {
     };
     // A few programs that are ten times too slow would leave no room for the others.
     let error = |r: &Row| (r.error * 100.0).min(BEYOND);
-    let y = match rows.iter().any(|r| r.error * 100.0 > BEYOND) {
-        true => "error of the run time, % (120: that or more)",
-        false => "error of the run time, %",
+    let y = if rows.iter().any(|r| r.error * 100.0 > BEYOND) {
+        "error of the run time, % (120: that or more)"
+    } else {
+        "error of the run time, %"
     };
     let by_memory = series(&|r, shift| {
         let at = places.iter().position(|p| *p == place(r))?;

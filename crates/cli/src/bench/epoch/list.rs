@@ -67,9 +67,10 @@ pub fn programs() -> Vec<Load> {
     let load = |p: &Program| Load {
         program: *p,
         in_figures: ["profile", "simplex", "quantum"].contains(&p.name),
-        settings: match p.defs.contains(&"-DKIND=12") {
-            true => PAST_CACHES,
-            false => &[],
+        settings: if p.defs.contains(&"-DKIND=12") {
+            PAST_CACHES
+        } else {
+            &[]
         },
     };
     OWN.iter().chain(known).map(load).collect()

@@ -31,18 +31,22 @@ impl Memory {
             let n = name.strip_prefix(prefix)?.parse::<u64>().ok()?;
             (1..=20).contains(&n).then_some(n)
         };
-        let kind = match (numbered("pcm-"), numbered("w-"), method(name)) {
-            (Some(n), ..) => Kind::Board(Method::Coarse, Some((300, 300 * n))),
-            (_, Some(n), _) => Kind::Board(Method::Coarse, Some((0, DRAM_NS * (n - 1)))),
-            (.., Ok(Method::Dram)) => {
-                return Err("dram is what it is compared with, and never emulated".into())
-            }
-            (.., Ok(m)) => Kind::Board(m, None),
-            _ => match nagori_memcfg::Memory::load(name, &[]) {
-                Ok(_) => Kind::Model,
-                Err(e) => return Err(format!("expected coarse, fine, extended, pcm-N, w-N with N from 1 to 20, or a memory: {e}")),
-            },
-        };
+        let kind =
+            match (numbered("pcm-"), numbered("w-"), method(name)) {
+                (Some(n), ..) => Kind::Board(Method::Coarse, Some((300, 300 * n))),
+                (_, Some(n), _) => Kind::Board(Method::Coarse, Some((0, DRAM_NS * (n - 1)))),
+                (.., Ok(Method::Dram)) => {
+                    return Err("dram is what it is compared with, and never emulated".into())
+                }
+                (.., Ok(m)) => Kind::Board(m, None),
+                _ => match nagori_memcfg::Memory::load(name, &[]) {
+                    Ok(_) => Kind::Model,
+                    Err(e) => return Err(format!(
+                        "expected coarse, fine, extended, pcm-N, w-N with N from 1 to 20, or a \
+                    memory: {e}"
+                    )),
+                },
+            };
         let name = name.to_owned();
         Ok(Memory { name, kind })
     }
@@ -57,7 +61,8 @@ impl Memory {
         let own = description.config.memory.regions.contains_key("nvmm");
         ensure!(
             !own || self.kind == Kind::Model,
-            "--memories: on {} NVMM has a memory of its own, which no method of the board delays: expected a memory of `nagori mem list` instead of {self}",
+            "--memories: on {} NVMM has a memory of its own, which no method of the board delays: expected a memory of \
+                `nagori mem list` instead of {self}",
             description.config.name
         );
         Ok(())

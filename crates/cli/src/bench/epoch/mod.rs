@@ -1,4 +1,5 @@
-//! `nagori bench epoch`: how far emulation by counters is from the detailed model of the memory that it emulates, and why.
+//! `nagori bench epoch`: how far emulation by counters is from the detailed model of the memory that it emulates, and
+//! why.
 
 mod debian;
 mod draw;
@@ -126,8 +127,8 @@ impl Emulation {
     }
 }
 
-/// Settings of what a miss is waited for: one that reads, one that also writes back, and one on DRAM, in picoseconds; and of how
-/// many times longer the last is than a hit in the last-level cache.
+/// Settings of what a miss is waited for: one that reads, one that also writes back, and one on DRAM, in picoseconds;
+/// and of how many times longer the last is than a hit in the last-level cache.
 fn latencies([read, write, dram]: [u64; 3], weight: Weight) -> Vec<String> {
     let times = [("read", read), ("write", write), ("dram", dram)];
     let times = times.map(|(name, ps)| format!("epoch.{name}=\"{}\"", Ps(ps)));
@@ -159,7 +160,8 @@ fn run(description: &Description, plan: &Plan, messages: &Messages) -> anyhow::R
     })
 }
 
-/// A machine on which compiled programs reach data in NVMM from code at the beginning of memory: that is at most 2 GiB away.
+/// A machine on which compiled programs reach data in NVMM from code at the beginning of memory: that is at most 2 GiB
+/// away.
 fn near(description: Description) -> anyhow::Result<Description> {
     const MOST: u64 = 1 << 30;
     if description.config.memory.nvmm_boundary.0 <= MOST {
@@ -254,9 +256,10 @@ pub fn command(a: &EpochArgs, messages: &Messages) -> anyhow::Result<Exit> {
     work.add("epoch.c", SOURCE)?;
     if a.figures {
         let rows = figures(a, &loads, (&work, scale), messages)?;
-        match a.json {
-            true => output::print_json(&serde_json::to_value(&rows)?)?,
-            false => output::print(&rows::figures(&rows))?,
+        if a.json {
+            output::print_json(&serde_json::to_value(&rows)?)?
+        } else {
+            output::print(&rows::figures(&rows))?
         }
         if let Some(picture) = picture {
             let bytes = draw::figures(picture.format(), &rows)?;
@@ -264,9 +267,10 @@ pub fn command(a: &EpochArgs, messages: &Messages) -> anyhow::Result<Exit> {
         }
         return Ok(SUCCESS);
     }
-    let debian = match guests.is_empty() {
-        true => None,
-        false => Some(Debian::new(messages)?),
+    let debian = if guests.is_empty() {
+        None
+    } else {
+        Some(Debian::new(messages)?)
     };
     let mut all: Vec<Row> = Vec::new();
     let mut tell = |rows: Vec<Row>| {
@@ -304,9 +308,10 @@ pub fn command(a: &EpochArgs, messages: &Messages) -> anyhow::Result<Exit> {
                 }
                 let elf = work.compile(&l.program, scale, data)?;
                 let plan = plan(&small.config.memory, &elf)?;
-                let emulations = match l.settings.is_empty() {
-                    true => &mut emulations,
-                    false => &mut others,
+                let emulations = if l.settings.is_empty() {
+                    &mut emulations
+                } else {
+                    &mut others
                 };
                 let one = |set: &[String]| {
                     let own = l.settings.iter().map(|s| s.to_string());
@@ -324,9 +329,10 @@ pub fn command(a: &EpochArgs, messages: &Messages) -> anyhow::Result<Exit> {
             }
         }
     }
-    match a.json {
-        true => output::print_json(&serde_json::to_value(&all)?)?,
-        false => output::print(&rows::shown(&all))?,
+    if a.json {
+        output::print_json(&serde_json::to_value(&all)?)?
+    } else {
+        output::print(&rows::shown(&all))?
     }
     if let Some(picture) = picture {
         let bytes = draw::errors(picture.format(), &all)?;

@@ -1,4 +1,5 @@
-//! `nagori bench iomap --latency`: how late the interrupts of a second VM are while Linux transfers data at its full rate.
+//! `nagori bench iomap --latency`: how late the interrupts of a second VM are while Linux transfers data at its full
+//! rate.
 
 use super::run::{self, Guest, Ready};
 use super::ways::{Monitors, PLAIN_WAYS};

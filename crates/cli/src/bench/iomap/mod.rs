@@ -1,4 +1,5 @@
-//! `nagori bench iomap`: I/O at other addresses than a driver expects, by a monitor that emulates and by a table in hardware.
+//! `nagori bench iomap`: I/O at other addresses than a driver expects, by a monitor that emulates and by a table in
+//! hardware.
 
 mod latency;
 mod loops;
@@ -150,9 +151,10 @@ pub fn command(a: &IomapArgs, messages: &Messages) -> anyhow::Result<Exit> {
 
 /// Prints rows for machines, or the text.
 fn show<R: serde::Serialize>(a: &IomapArgs, rows: &[R], text: String) -> anyhow::Result<Exit> {
-    match a.json {
-        true => output::print_json(&json!(rows))?,
-        false => output::print(&text)?,
+    if a.json {
+        output::print_json(&json!(rows))?
+    } else {
+        output::print(&text)?
     }
     Ok(SUCCESS)
 }

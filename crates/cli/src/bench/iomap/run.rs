@@ -45,7 +45,8 @@ impl Guest {
             "lib/libm.so.6",
             "lib/libmnl.so.0",
         ];
-        // Where a file of the packages comes to be. Libraries may have more of the version in their names than programs ask for.
+        // Where a file of the packages comes to be. Libraries may have more of the version in their names than programs
+        // ask for.
         let place = |path: &str| {
             let last = path.rsplit('/').next().unwrap_or(path);
             if last.starts_with("ld-linux-riscv64") {
@@ -278,8 +279,8 @@ impl Ready {
         Ready::of(&m, &joined)
     }
 
-    /// Runs transfers in both directions, one after the other, until the other VM has said something on the console that they
-    /// share. All that was said, and when it began.
+    /// Runs transfers in both directions, one after the other, until the other VM has said something on the console
+    /// that they share. All that was said, and when it began.
     pub fn until(
         &self,
         word: &'static str,
@@ -324,8 +325,8 @@ impl Ready {
         Ok((m, joined))
     }
 
-    /// The same machines behind a transfer in each direction with the timing model on, which neither count: their caches and
-    /// predictors are as they are between transfers.
+    /// The same machines behind a transfer in each direction with the timing model on, which neither count: their
+    /// caches and predictors are as they are between transfers.
     pub fn warmed(&self, bytes: u64, caller: &dyn Caller) -> anyhow::Result<Ready> {
         let (mut m, mut joined) = self.start(&())?;
         for up in [true, false] {
@@ -339,7 +340,8 @@ impl Ready {
         Ready::settled(&mut m, &mut joined, caller)
     }
 
-    /// Throughput of transfers one after the other, in Mbit/s, and what the first of them costs, instruction by instruction.
+    /// Throughput of transfers one after the other, in Mbit/s, and what the first of them costs, instruction by
+    /// instruction.
     pub fn transfers(
         &self,
         t: &Transfer,
@@ -355,7 +357,8 @@ impl Ready {
         let mut counts = counter.context("it has counted")?.counts;
         counts.frames = frames(&mut m)? - before.1;
         counts.seconds = (m.now().0 - before.0 .0) as f64 / 1e12;
-        // Where instructions are reported, they are interpreted, which takes longer and changes nothing: the others go without it.
+        // Where instructions are reported, they are interpreted, which takes longer and changes nothing: the others go
+        // without it.
         let then = Ready::settled(&mut m, &mut joined, caller)?;
         let (mut m, mut joined) = then.start_after(spent.take(), &())?;
         for _ in 1..n {

@@ -7,7 +7,10 @@ use std::collections::BTreeMap;
 
 /// For people: a line for each cell, and what the gain is on average.
 pub fn text(machine: &str, rows: &[Row]) -> String {
-    let mut out = format!("TCP transfers of {machine} by the Ethernet MAC at another place than its driver expects, Mbit/s\n\n");
+    let mut out = format!(
+        "TCP transfers of {machine} by the Ethernet MAC at another place than its driver expects, \
+        Mbit/s\n\n"
+    );
     out.push_str(&table(rows));
     let of = |kind: Kind| {
         let ratios: Vec<f64> = { rows.iter() }
@@ -54,8 +57,8 @@ pub fn text(machine: &str, rows: &[Row]) -> String {
 /// How much slower than the constant table a small one may be on average, to count as equally fast.
 const AS_FAST: f64 = 0.99;
 
-/// For each replacement, the number of entries from which on small tables are as fast as the constant one, over the cells in
-/// which both were measured.
+/// For each replacement, the number of entries from which on small tables are as fast as the constant one, over the
+/// cells in which both were measured.
 fn enough(rows: &[Row]) -> Vec<(Replacement, Option<u32>)> {
     let cell = |r: &Row| (r.direction, r.buffer_kib);
     let constant: Vec<&Row> = rows.iter().filter(|r| r.way == Kind::Constant).collect();
@@ -71,9 +74,10 @@ fn enough(rows: &[Row]) -> Vec<(Replacement, Option<u32>)> {
     // In ascending order of entries: a slow one makes all smaller ones too small.
     for ((replacement, entries), (sum, n)) in means {
         let least = found.entry(replacement).or_default();
-        *least = match sum / f64::from(n) >= AS_FAST {
-            true => least.or(Some(entries)),
-            false => None,
+        *least = if sum / f64::from(n) >= AS_FAST {
+            least.or(Some(entries))
+        } else {
+            None
         };
     }
     found.into_iter().collect()

@@ -1,4 +1,5 @@
-//! The ways in which Linux reaches a device that is not where its driver expects it, and the software and machine of each.
+//! The ways in which Linux reaches a device that is not where its driver expects it, and the software and machine of
+//! each.
 
 use anyhow::{bail, Context};
 use clap::ValueEnum;
@@ -211,7 +212,8 @@ impl Workshop {
             .context("cannot run make, which compiles the monitor")?;
         if !out.status.success() {
             let said = String::from_utf8_lossy(&out.stderr);
-            bail!("the monitor cannot be compiled: make and riscv64-linux-gnu-gcc are needed (apt-get install make gcc-riscv64-linux-gnu):\n{said}");
+            bail!("the monitor cannot be compiled: make and riscv64-linux-gnu-gcc are needed (apt-get install make \
+                gcc-riscv64-linux-gnu):\n{said}");
         }
         Ok(built)
     }

@@ -79,9 +79,10 @@ pub struct SpeedArgs {
 impl SpeedArgs {
     /// The methods of timed runs.
     pub fn timed(&self) -> Vec<Method> {
-        match self.methods.is_empty() {
-            true => vec![Method::Dram, Method::Extended],
-            false => self.methods.clone(),
+        if self.methods.is_empty() {
+            vec![Method::Dram, Method::Extended]
+        } else {
+            self.methods.clone()
         }
     }
 
@@ -97,9 +98,10 @@ impl SpeedArgs {
 
     /// Length of the programs, in percent.
     pub fn scale(&self) -> u32 {
-        match self.quick {
-            true => 10,
-            false => self.length,
+        if self.quick {
+            10
+        } else {
+            self.length
         }
     }
 }

@@ -168,7 +168,8 @@ impl<'a> Session<'a> {
         let harts = self.description.config.harts;
         if harts < p.harts {
             bail!(
-                "{name} needs {} harts, but the machine has {harts}: name other workloads with --only, or give --set harts={}",
+                "{name} needs {} harts, but the machine has {harts}: name other workloads with --only, or give --set \
+                    harts={}",
                 p.harts,
                 p.harts
             );

@@ -132,7 +132,8 @@ pub fn data_base(memory: &MemoryConfig, method: Method) -> anyhow::Result<Option
     let (from, end) = (memory.nvmm_base(), memory.end());
     if end - from < ROOM || from - memory.base > REACH - ROOM {
         bail!(
-            "timed runs under method {} have their data in NVMM: that needs {} MiB of it, less than {} MiB behind the start of memory, but NVMM is {from:#x}..{end:#x}; give --methods dram",
+            "timed runs under method {} have their data in NVMM: that needs {} MiB of it, less than {} MiB behind the \
+                start of memory, but NVMM is {from:#x}..{end:#x}; give --methods dram",
             method.name(),
             ROOM >> 20,
             (REACH - ROOM) >> 20,

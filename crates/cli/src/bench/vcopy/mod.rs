@@ -76,7 +76,8 @@ pub struct VcopyArgs {
     /// Where the buffers are.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub memory: Vec<Place>,
-    /// What NVMM is made of: memory models (as for `nagori mem show`), separated by commas [default: the machine's own].
+    /// What NVMM is made of: memory models (as for `nagori mem show`), separated by commas [default: the machine's
+    /// own].
     #[arg(
         long,
         value_name = "LIST",
@@ -135,13 +136,15 @@ pub fn command(a: &VcopyArgs, messages: &Messages) -> anyhow::Result<Exit> {
     // Possible errors are found before the minutes of measurement.
     let picture = a.plot.as_deref().map(Picture::create).transpose()?;
     let cells = cells::cells(&a.axes());
-    let (rows, machine) = match a.native {
-        true => native::measure(a, &cells, messages)?,
-        false => emulated(a, &cells, messages)?,
+    let (rows, machine) = if a.native {
+        native::measure(a, &cells, messages)?
+    } else {
+        emulated(a, &cells, messages)?
     };
-    match a.json {
-        true => output::print_json(&json!(rows))?,
-        false => output::print(&text::text(&machine, &rows))?,
+    if a.json {
+        output::print_json(&json!(rows))?
+    } else {
+        output::print(&text::text(&machine, &rows))?
     }
     if let Some(picture) = picture {
         let bytes = plot::draw(picture.format(), &machine, &rows)?;

@@ -49,8 +49,8 @@ pub struct Side {
 /// A repetition: producer and consumer.
 pub type Repeat = [Side; 2];
 
-/// Reads the lines that a frame prints: cell, repetition, side, cycles, told, failures, phases, then counters: numbers in
-/// the order of `names`, or `name=number`.
+/// Reads the lines that a frame prints: cell, repetition, side, cycles, told, failures, phases, then counters: numbers
+/// in the order of `names`, or `name=number`.
 ///
 /// Fails if a line is none, if one is missing, or if packets were not what was sent.
 pub fn parse(

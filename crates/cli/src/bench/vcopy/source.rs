@@ -165,8 +165,8 @@ impl Work {
         Ok(out)
     }
 
-    /// Compiles for a machine without an operating system: packets and repetitions of each cell. Which cell a run measures is
-    /// in its second register, [`Cell::code`].
+    /// Compiles for a machine without an operating system: packets and repetitions of each cell. Which cell a run
+    /// measures is in its second register, [`Cell::code`].
     pub fn compile(
         &self,
         cells: &[Cell],

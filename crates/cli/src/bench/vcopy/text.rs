@@ -82,7 +82,11 @@ fn is_base(c: &Cell) -> bool {
 /// All tables for people.
 pub fn text(machine: &str, rows: &[Row]) -> String {
     let mut out = String::new();
-    let _ = writeln!(out, "Copies into a virtqueue's buffers on {machine}, temporal (t) and non-temporal (nt) stores\n");
+    let _ = writeln!(
+        out,
+        "Copies into a virtqueue's buffers on {machine}, temporal (t) and non-temporal (nt) \
+        stores\n"
+    );
     copies(&mut out, rows);
     loops(&mut out, rows);
     others(&mut out, rows);

@@ -116,9 +116,10 @@ impl Target for Desk<'_> {
                     gdb::WatchKind::Access => WatchKind::Access,
                 };
                 let watch = Watch { addr, len, kind };
-                match add {
-                    true => machine.add_watch(watch),
-                    false => machine.remove_watch(watch),
+                if add {
+                    machine.add_watch(watch)
+                } else {
+                    machine.remove_watch(watch)
                 }
             }
         }

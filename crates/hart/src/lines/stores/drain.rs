@@ -35,9 +35,10 @@ impl Coherence {
     /// Counters of the store buffers and combined lines, by hart; empty if there are none and hints do nothing.
     pub fn store_stats(&self) -> Vec<StoreStats> {
         let stores = &self.levels.stores;
-        match stores.on || stores.config.hints() {
-            true => stores.parts.iter().map(|b| b.stats).collect(),
-            false => Vec::new(),
+        if stores.on || stores.config.hints() {
+            stores.parts.iter().map(|b| b.stats).collect()
+        } else {
+            Vec::new()
         }
     }
 
@@ -177,8 +178,8 @@ impl Coherence {
         }
     }
 
-    /// The number of outer levels that a request of a hart for a line passes: those before the one that has it. It passes
-    /// none if the hart's data cache has the line, and the request only takes it from others.
+    /// The number of outer levels that a request of a hart for a line passes: those before the one that has it. It
+    /// passes none if the hart's data cache has the line, and the request only takes it from others.
     fn levels_before(&self, hart: usize, line: u64) -> usize {
         if self.l1d[hart].find(line).is_some() {
             return 0;

@@ -216,9 +216,10 @@ impl Hart {
         (what, why): (Awaits, Why),
         at: RunPoint,
     ) -> Result<(), NotNow> {
-        match self.buffers_stores(w) {
-            true => self.drain(w, what, why, at),
-            false => Ok(()),
+        if self.buffers_stores(w) {
+            self.drain(w, what, why, at)
+        } else {
+            Ok(())
         }
     }
 
@@ -244,14 +245,15 @@ impl Hart {
             _ => w.coherence().leave_all(id, why, now),
         }
         self.carry(w, at);
-        match w.coherence().has_come(id, what) {
-            true => Ok(()),
-            false => self.await_stored(w, what, at),
+        if w.coherence().has_come(id, what) {
+            Ok(())
+        } else {
+            self.await_stored(w, what, at)
         }
     }
 
-    /// A store that the filter did not pass, where stores are buffered. Its offset in memory, if it has taken a place in a
-    /// buffer; `None` if it is to be done at once.
+    /// A store that the filter did not pass, where stores are buffered. Its offset in memory, if it has taken a place
+    /// in a buffer; `None` if it is to be done at once.
     pub(crate) fn buffer_store<W: World>(
         &mut self,
         w: &mut W,
@@ -334,7 +336,8 @@ impl Hart {
         Ok(true)
     }
 
-    /// Before a line is combined: whether the store is to be done in caches that have copies. If not, none has one any more.
+    /// Before a line is combined: whether the store is to be done in caches that have copies. If not, none has one any
+    /// more.
     pub(super) fn stores_to_copies<W: World>(
         &mut self,
         w: &mut W,

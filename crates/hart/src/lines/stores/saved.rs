@@ -24,12 +24,13 @@ impl SavedStores {
 impl Coherence {
     pub(crate) fn save_stores(&self) -> SavedStores {
         let stores = &self.levels.stores;
-        match stores.on || stores.config.hints() {
-            true => SavedStores {
+        if stores.on || stores.config.hints() {
+            SavedStores {
                 harts: stores.parts.clone(),
                 clock: stores.clock,
-            },
-            false => SavedStores::default(),
+            }
+        } else {
+            SavedStores::default()
         }
     }
 
@@ -72,8 +73,8 @@ impl Coherence {
         true
     }
 
-    /// Lines in buffers, and their bytes, in the order in which they would leave. They are in the buffers no more: for changes
-    /// of mode, where there are none.
+    /// Lines in buffers, and their bytes, in the order in which they would leave. They are in the buffers no more: for
+    /// changes of mode, where there are none.
     pub fn take_stored(&mut self) -> Vec<(u64, Bytes)> {
         let mut all = Vec::new();
         for b in &mut self.levels.stores.parts {

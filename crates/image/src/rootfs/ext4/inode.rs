@@ -169,12 +169,11 @@ pub(super) fn large_map(
 /// The first bytes of the map of a device.
 pub(super) fn device(major: u32, minor: u32) -> [u8; 8] {
     let mut r = [0; 8];
-    match major < 256 && minor < 256 {
-        true => put(&mut r, 0, &(major << 8 | minor).to_le_bytes()),
-        false => {
-            let n = (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12);
-            put(&mut r, 4, &n.to_le_bytes());
-        }
+    if major < 256 && minor < 256 {
+        put(&mut r, 0, &(major << 8 | minor).to_le_bytes())
+    } else {
+        let n = (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12);
+        put(&mut r, 4, &n.to_le_bytes());
     }
     r
 }

@@ -1,8 +1,8 @@
-//! Writes a tree as an ext4 image (the kernel's Documentation/filesystems/ext4), with what Debian's mke2fs would choose:
-//! blocks of 4096 bytes, 64-bit group descriptors, extents, a journal, checksums of all metadata.
+//! Writes a tree as an ext4 image (the kernel's Documentation/filesystems/ext4), with what Debian's mke2fs would
+//! choose: blocks of 4096 bytes, 64-bit group descriptors, extents, a journal, checksums of all metadata.
 //!
-//! The image follows from the tree and the format alone, so it is the same on every host. Nothing is preallocated but the
-//! journal; directories are lists without an index, as the kernel makes small ones.
+//! The image follows from the tree and the format alone, so it is the same on every host. Nothing is preallocated but
+//! the journal; directories are lists without an index, as the kernel makes small ones.
 
 mod inode;
 mod places;
@@ -275,19 +275,16 @@ impl Writer<'_> {
             }
             Kind::Symlink(target) => {
                 inode.size = target.len() as u64;
-                let done = match target.len() <= INLINE {
-                    true => {
-                        inode.map[..target.len()].copy_from_slice(target.as_bytes());
+                let done = if target.len() <= INLINE {
+                    inode.map[..target.len()].copy_from_slice(target.as_bytes());
+                    self.put(number, &inode)
+                } else {
+                    inode.extents = true;
+                    self.places.take(1).and_then(|extents| {
+                        self.block(extents[0].start, target.as_bytes())?;
+                        self.map(number, &extents, &mut inode)?;
                         self.put(number, &inode)
-                    }
-                    false => {
-                        inode.extents = true;
-                        self.places.take(1).and_then(|extents| {
-                            self.block(extents[0].start, target.as_bytes())?;
-                            self.map(number, &extents, &mut inode)?;
-                            self.put(number, &inode)
-                        })
-                    }
+                    })
                 };
                 done.context("write", image)
             }

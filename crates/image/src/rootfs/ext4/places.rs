@@ -64,9 +64,10 @@ impl Places {
         let blocks = blocks.max(inodes.div_ceil(most) * PER_GROUP);
         let groups = blocks.div_ceil(PER_GROUP);
         let rest = blocks - (groups - 1) * PER_GROUP;
-        let blocks = match rest < LEAST {
-            true => (groups - 1) * PER_GROUP + LEAST,
-            false => blocks,
+        let blocks = if rest < LEAST {
+            (groups - 1) * PER_GROUP + LEAST
+        } else {
+            blocks
         };
         // Whole blocks of the table of inodes.
         let inodes_per_group = inodes.div_ceil(groups).next_multiple_of(BLOCK / INODE);

@@ -23,8 +23,10 @@ const MHPMEVENT3: u16 = 0x323;
 /// Two outer levels with MSHRs and prefetchers, small enough to be used up.
 const CACHES: [&str; 4] = [
     "l1d.mshrs=2",
-    "cache.l2={ level = 2, shared_by = 1, size = \"16 KiB\", ways = 4, latency = 12, mshrs = 4, prefetcher = \"next-line\" }",
-    "cache.llc={ level = 3, shared_by = \"all\", size = \"32 KiB\", ways = 8, latency = 40, mshrs = 8, inclusion = \"inclusive\" }",
+    "cache.l2={ level = 2, shared_by = 1, size = \"16 KiB\", ways = 4, latency = 12, mshrs = 4, prefetcher = \
+        \"next-line\" }",
+    "cache.llc={ level = 3, shared_by = \"all\", size = \"32 KiB\", ways = 8, latency = 40, mshrs = 8, inclusion = \
+        \"inclusive\" }",
     "l1d.prefetcher=stride",
 ];
 

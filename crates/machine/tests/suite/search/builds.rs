@@ -1,5 +1,5 @@
-//! The bare-metal programs, built in random ways: what a compiler of another release makes of them may meet what that of this
-//! host does not.
+//! The bare-metal programs, built in random ways: what a compiler of another release makes of them may meet what that
+//! of this host does not.
 
 use super::compare::{Ran, Subject, Way, REFERENCE, WAYS};
 use super::{machine, shrink, SHRINKING};
@@ -104,8 +104,8 @@ impl Case<'_> {
     }
 }
 
-/// Builds the programs as a seed says, and runs so many of them, each on a machine of its own. What differs; how many came to
-/// their end.
+/// Builds the programs as a seed says, and runs so many of them, each on a machine of its own. What differs; how many
+/// came to their end.
 fn try_build(seed: u64, count: usize, ways: &[Way]) -> Option<(Vec<String>, u32)> {
     let mut rng = Rng::new(seed);
     let build = random(&mut rng);
@@ -151,7 +151,8 @@ fn try_build(seed: u64, count: usize, ways: &[Way]) -> Option<(Vec<String>, u32)
 
 /// What the description has, with the bit manipulation that some builds use.
 const ISA: &str = "isa=[\"i\", \"m\", \"a\", \"f\", \"d\", \"c\", \"zicsr\", \"zifencei\", \"zicntr\", \"zihpm\", \"zicbom\", \
-    \"zicboz\", \"zicbop\", \"zihintpause\", \"zihintntl\", \"zba\", \"zbb\", \"zbs\", \"sscofpmf\", \"sstc\", \"xcflush\"]";
+    \"zicboz\", \"zicbop\", \"zihintpause\", \"zihintntl\", \"zba\", \"zbb\", \"zbs\", \"sscofpmf\", \"sstc\", \
+        \"xcflush\"]";
 
 #[test]
 fn random_builds_of_programs_are_the_same_in_every_way() {

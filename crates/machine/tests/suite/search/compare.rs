@@ -18,8 +18,8 @@ const TINY: Engine = Engine::Translator(TranslatorOptions {
     threshold: 1,
 });
 
-/// Core cycles from one check to the next at least, and more the longer it runs: with short slices, checks would take most of
-/// the time.
+/// Core cycles from one check to the next at least, and more the longer it runs: with short slices, checks would take
+/// most of the time.
 fn between_checks(passed: u64) -> u64 {
     1000 + passed / 64
 }
@@ -187,9 +187,10 @@ impl Subject<'_> {
                 m.set_engine(engine).expect("an engine");
             }
             if way.copies && rng.one_in(24) {
-                m = match rng.one_in(12) {
-                    true => copy_by_file(&m),
-                    false => m.checkpoint().and_then(|c| c.fork()).expect("a fork"),
+                m = if rng.one_in(12) {
+                    copy_by_file(&m)
+                } else {
+                    m.checkpoint().and_then(|c| c.fork()).expect("a fork")
                 };
                 m.set_engine(engine).expect("an engine");
             }

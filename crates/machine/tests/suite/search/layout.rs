@@ -404,12 +404,11 @@ impl Code {
                 self.put(op(Op::Fence, 0, 0, 0, 0x23));
                 self.items(items, depth);
                 self.all(&point(lock.place));
-                match lock.atomic {
-                    true => self.put(op(Op::AmoswapW, 0, ADDRESS, 0, 0)),
-                    false => {
-                        self.put(op(Op::Fence, 0, 0, 0, 0x31));
-                        self.put(op(Op::Sw, 0, ADDRESS, 0, 0));
-                    }
+                if lock.atomic {
+                    self.put(op(Op::AmoswapW, 0, ADDRESS, 0, 0))
+                } else {
+                    self.put(op(Op::Fence, 0, 0, 0, 0x31));
+                    self.put(op(Op::Sw, 0, ADDRESS, 0, 0));
                 }
             }
             Item::Wait(place, times) => {

@@ -123,9 +123,10 @@ fn levels(rng: &mut Rng, harts: u64, all: &mut Vec<String>) -> Vec<(String, bool
     for k in 0..n {
         let name = ["a", "b", "c"][k];
         sharers *= rng.pick(&[1, 1, 2, 4]);
-        let shared: String = match rng.one_in(2) && k + 1 == n || sharers > harts {
-            true => "\"all\"".into(),
-            false => sharers.to_string(),
+        let shared: String = if rng.one_in(2) && k + 1 == n || sharers > harts {
+            "\"all\"".into()
+        } else {
+            sharers.to_string()
         };
         latency += 1 + rng.below(30);
         let ways = rng.pick(&[1u64, 2, 4, 8, 16]);

@@ -1,8 +1,8 @@
-//! A search for machines and programs whose run depends on what it must not depend on: on the engine, the host's slices,
-//! snapshots on the way.
+//! A search for machines and programs whose run depends on what it must not depend on: on the engine, the host's
+//! slices, snapshots on the way.
 //!
-//! `make search SEED=7 MINUTES=60` draws machines and programs from that seed on, and goes on behind what it finds; each
-//! difference is shown with its seed and the smallest case that was found to have it.
+//! `make search SEED=7 MINUTES=60` draws machines and programs from that seed on, and goes on behind what it finds;
+//! each difference is shown with its seed and the smallest case that was found to have it.
 
 mod builds;
 pub mod compare;

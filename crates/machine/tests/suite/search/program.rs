@@ -1,5 +1,5 @@
-//! Random programs of several harts. A program is a tree of items, so that whoever looks for the cause of a difference can
-//! leave out any of them; it sets itself up, comes to an end whatever is left of it, and needs no loader.
+//! Random programs of several harts. A program is a tree of items, so that whoever looks for the cause of a difference
+//! can leave out any of them; it sets itself up, comes to an end whatever is left of it, and needs no loader.
 
 use super::layout::{addi, point, ADDRESS, BASES, LOCK, SUM, VALUES};
 use crate::common::random::op;
@@ -109,9 +109,10 @@ impl Maker<'_> {
             0 => 0,
             _ => self.rng.below(6) as u32,
         };
-        let line = match self.rng.one_in(8) {
-            true => 64 * self.rng.below(64) as u32,
-            false => self.rng.pick(&self.lines),
+        let line = if self.rng.one_in(8) {
+            64 * self.rng.below(64) as u32
+        } else {
+            self.rng.pick(&self.lines)
         };
         let within = self.rng.below(56 / size) * size;
         Place {

@@ -46,9 +46,12 @@ pub fn settings(all: &[String]) -> Vec<Vec<String>> {
         all.iter().filter(|s| !drop(s)).cloned().collect()
     };
     for n in 1..super::machine::harts(all) {
-        let fewer = |s: &String| match s.starts_with("harts=") {
-            true => format!("harts={n}"),
-            false => s.clone(),
+        let fewer = |s: &String| {
+            if s.starts_with("harts=") {
+                format!("harts={n}")
+            } else {
+                s.clone()
+            }
         };
         simpler.push(all.iter().map(fewer).collect());
     }

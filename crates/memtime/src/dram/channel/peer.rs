@@ -199,9 +199,10 @@ impl Channel {
         if self.inbox.is_empty() && self.queues.visible[0] == 0 && !writes && !unwritten {
             return None;
         }
-        Some(match self.is_planned && !self.is_unsettled(r) {
-            true => self.plan.clock.min(self.plan.wake).max(self.now) + 1,
-            false => self.now + 1,
+        Some(if self.is_planned && !self.is_unsettled(r) {
+            self.plan.clock.min(self.plan.wake).max(self.now) + 1
+        } else {
+            self.now + 1
         })
     }
 

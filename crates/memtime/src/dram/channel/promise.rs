@@ -12,9 +12,10 @@ impl Channel {
         }
         let hit = |q: usize| Some(self.queues.lists[q][i].hit).filter(|h| *h != NONE);
         // Nothing is written while a cell write is paused.
-        match self.is_paused(i) {
-            true => hit(0),
-            false => hit(q).or_else(|| hit(1 - q)),
+        if self.is_paused(i) {
+            hit(0)
+        } else {
+            hit(q).or_else(|| hit(1 - q))
         }
     }
 

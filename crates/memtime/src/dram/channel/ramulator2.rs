@@ -63,9 +63,10 @@ impl Channel {
 
     fn ramulator2_mode(&self, p: &ControllerParams) -> bool {
         let [reads, writes] = [0, 1].map(|q: usize| self.peer.queues[q].len() as u32);
-        match self.writing {
-            true => writes > p.write_low || reads == 0,
-            false => writes >= p.write_high || reads == 0,
+        if self.writing {
+            writes > p.write_low || reads == 0
+        } else {
+            writes >= p.write_high || reads == 0
         }
     }
 

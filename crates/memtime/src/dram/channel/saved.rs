@@ -292,9 +292,10 @@ impl Channel {
         for b in s.queued {
             let taken = b.taken;
             let i = self.load_burst(b, rows, far, r.beside())?;
-            match taken {
-                false => self.enter(i, r),
-                true => self.load_taken(i, r)?,
+            if taken {
+                self.load_taken(i, r)?
+            } else {
+                self.enter(i, r)
             }
         }
         if let Some((round, draining, settled)) = s.banks_in_turn {
@@ -362,13 +363,12 @@ impl Channel {
             activated: b.activated,
             precharged: b.precharged,
         };
-        let i = match b.taken {
-            false => self.queues.allocate(slot),
-            true => {
-                let taken = self.peer.taken().count() as u32;
-                ensure(taken < beside, "more bursts than places")?;
-                self.queues.allocate_beside(slot)
-            }
+        let i = if b.taken {
+            let taken = self.peer.taken().count() as u32;
+            ensure(taken < beside, "more bursts than places")?;
+            self.queues.allocate_beside(slot)
+        } else {
+            self.queues.allocate(slot)
         };
         self.queues.slots[i as usize].seq = b.seq;
         ensure(b.write || b.writers.is_empty(), "writes of a burst")?;

@@ -323,8 +323,8 @@ fn lists_of_cpus_and_numbered_devices() {
     assert!(!is_numbered("uncore_imc_", "uncore_imc_"));
 }
 
-/// The one device that every kernel with perf_event has: its first event is the clock of the CPU. The cores' own counters
-/// are not there on every host, so this is what shows that question and answer are understood.
+/// The one device that every kernel with perf_event has: its first event is the clock of the CPU. The cores' own
+/// counters are not there on every host, so this is what shows that question and answer are understood.
 #[test]
 fn the_kernel_answers() {
     let system = System::default();

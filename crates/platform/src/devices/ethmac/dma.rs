@@ -9,8 +9,8 @@ const LINE: u32 = 64;
 /// Bytes of the longest frame, with its check sequence.
 const LONGEST: u32 = 0x1_0004;
 
-/// The lines of a frame that pass the bus while it is on the wire: the MAC's buffer holds 64 bytes, and is filled and emptied as
-/// the wire takes and brings them.
+/// The lines of a frame that pass the bus while it is on the wire: the MAC's buffer holds 64 bytes, and is filled and
+/// emptied as the wire takes and brings them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dma {
     /// When the next line is transferred, in picoseconds.
@@ -60,9 +60,10 @@ impl Dma {
 
     /// Transfers what is due, with the time of a byte on the wire. What is left.
     pub fn run(mut self, cx: &mut DeviceCx<'_>, byte_ps: u64) -> Option<Dma> {
-        let access = match self.write {
-            true => Access::Write,
-            false => Access::Read,
+        let access = if self.write {
+            Access::Write
+        } else {
+            Access::Read
         };
         while self.next <= cx.now.0 {
             cx.transfer(self.from.into(), access);
@@ -72,9 +73,10 @@ impl Dma {
             }
             self.from = from;
             // Bytes are read when those in front of them have been sent, and written when they have come.
-            let bytes = match self.write {
-                true => self.behind() - from,
-                false => from - before,
+            let bytes = if self.write {
+                self.behind() - from
+            } else {
+                from - before
             };
             self.next += u64::from(bytes) * byte_ps;
         }

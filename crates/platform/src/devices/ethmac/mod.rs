@@ -195,9 +195,10 @@ impl State {
     }
 
     fn longest(&self) -> usize {
-        match self.mode(mode::HUGE) {
-            true => 0xffff,
-            false => (self.regs[reg::PACKET_LENGTH] & 0xffff) as usize,
+        if self.mode(mode::HUGE) {
+            0xffff
+        } else {
+            (self.regs[reg::PACKET_LENGTH] & 0xffff) as usize
         }
     }
 

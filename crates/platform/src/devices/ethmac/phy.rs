@@ -78,9 +78,10 @@ impl Phy {
             0 => self.control & control::FAST != 0,
             _ => self.advertised & ABILITIES_FAST != 0,
         };
-        match fast {
-            true => 80_000,
-            false => 800_000,
+        if fast {
+            80_000
+        } else {
+            800_000
         }
     }
 

@@ -237,9 +237,10 @@ fn an_access_that_comes_late_sees_what_was_due_at_its_own_time() {
             b.w(bd(n), 60 << 16 | bit::OWNED | bit::IRQ);
         }
         b.w(MODER, 0x2402);
-        match events {
-            true => b.until(100_000_000),
-            false => *b.now.borrow_mut() = 100_000_000,
+        if events {
+            b.until(100_000_000)
+        } else {
+            *b.now.borrow_mut() = 100_000_000
         }
         b.r(SOURCE);
         let sent = &b.cable.lock().unwrap().sent;
@@ -587,8 +588,8 @@ fn frames_for_others_and_frames_without_a_place_do_not_pass_the_bus() {
     assert_eq!(transfers(&b).len(), 2);
 }
 
-/// A driver as Linux' `ethoc`: rings of descriptors, which it looks at when an interrupt comes, or some time later, or when something
-/// else makes it look. What it sends and receives is numbered.
+/// A driver as Linux' `ethoc`: rings of descriptors, which it looks at when an interrupt comes, or some time later, or
+/// when something else makes it look. What it sends and receives is numbered.
 struct Driver {
     b: Rc<Bench>,
     /// Descriptors for sending: the next free one, and the first that is not done.

@@ -523,13 +523,10 @@ proptest! {
             }
             let seen = [&mut whole, &mut parts].map(|b| {
                 b.run(b.now + wait);
-                let value = match writes {
-                    true => {
+                let value = if writes {
                         b.set(register, value);
                         0
-                    }
-                    false => b.get(register),
-                };
+                    } else { b.get(register) };
                 (value, b.wires.irq_levels)
             });
             prop_assert_eq!(seen[0], seen[1]);

@@ -93,7 +93,8 @@ struct State {
 #[derive(Debug, thiserror::Error)]
 pub enum MediumError {
     /// The saved guest used another one.
-    #[error("the disk is not as it was when the state was saved, and the guest would damage it: {0}; give the same files, unchanged, in the same way")]
+    #[error("the disk is not as it was when the state was saved, and the guest would damage it: {0}; give the same \
+        files, unchanged, in the same way")]
     Changed(String),
     /// The saved guest had none.
     #[error("the saved guest has no disk here")]
@@ -245,9 +246,10 @@ impl Block {
         }
         let there = self.head == sector;
         self.head = sector.wrapping_add(bytes / SECTOR);
-        match there {
-            true => 0,
-            false => self.time.seek_ps,
+        if there {
+            0
+        } else {
+            self.time.seek_ps
         }
     }
 
@@ -446,9 +448,10 @@ impl VirtioBackend for Block {
         let read_only = self.disk().is_some_and(|d| d.is_read_only());
         let common = SIZE_MAX | SEG_MAX | BLK_SIZE | FLUSH | TOPOLOGY | INDIRECT_DESC;
         common
-            | match read_only {
-                true => RO,
-                false => DISCARD | WRITE_ZEROES,
+            | if read_only {
+                RO
+            } else {
+                DISCARD | WRITE_ZEROES
             }
     }
 

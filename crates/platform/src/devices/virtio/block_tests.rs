@@ -304,9 +304,10 @@ fn a_loaded_device_goes_on_with_what_was_under_way() {
     let dir = tempfile::tempdir().unwrap();
     let path = file(dir.path(), "disk");
     for temporary in [true, false] {
-        let writes = match temporary {
-            true => Writes::Temporary,
-            false => Writes::Overlay(dir.path().join("overlay")),
+        let writes = if temporary {
+            Writes::Temporary
+        } else {
+            Writes::Overlay(dir.path().join("overlay"))
         };
         let open = || Disk::open(&path, &writes).unwrap();
         let mut a = bench(Some(open()));

@@ -164,9 +164,12 @@ impl<B: VirtioBackend> VirtioMmio<B> {
 
     fn notify(&mut self, cx: &mut DeviceCx<'_>, index: usize) {
         if index < self.state.queues.len() {
-            self.call(cx, |b, port| match port.live {
-                true => b.notify(port, index),
-                false => Ok(()),
+            self.call(cx, |b, port| {
+                if port.live {
+                    b.notify(port, index)
+                } else {
+                    Ok(())
+                }
             });
         }
     }

@@ -36,9 +36,10 @@ impl Link for Fake {
     }
     fn run(&mut self, _: Duration) {}
     fn poll(&mut self, _: Duration) -> Result<(), Error> {
-        match self.0.lock().unwrap().broken {
-            true => Err(Error::Watch(std::io::ErrorKind::Other.into())),
-            false => Ok(()),
+        if self.0.lock().unwrap().broken {
+            Err(Error::Watch(std::io::ErrorKind::Other.into()))
+        } else {
+            Ok(())
         }
     }
     fn receive(&mut self) -> Option<Frame> {
