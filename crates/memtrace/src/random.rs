@@ -94,6 +94,9 @@ impl Permutation {
 
 /// Ranks with Zipf's law: rank k, from 0, has a probability in proportion to
 /// 1 / (k + 1)^s. Rejection-inversion (Hörmann and Derflinger, 1996).
+///
+/// The last bit of a logarithm or a power differs between C libraries, and in one between processors. A crate computes
+/// them, so that a trace is the same on every host.
 #[derive(Clone, Debug)]
 pub struct Zipf {
     n: f64,
@@ -115,21 +118,21 @@ impl Zipf {
         };
         z.h_first = z.integral(1.5) - 1.0;
         z.h_last = z.integral(z.n + 0.5);
-        z.threshold = 2.0 - z.inverse(z.integral(2.5) - 2f64.powf(-s));
+        z.threshold = 2.0 - z.inverse(z.integral(2.5) - libm::pow(2.0, -s));
         z
     }
 
     /// Integral of x^-s, shifted so that it is continuous in s.
     fn integral(&self, x: f64) -> f64 {
-        let log = x.ln();
+        let log = libm::log(x);
         let t = (1.0 - self.s) * log;
-        log * if t.abs() > 1e-8 { t.exp_m1() / t } else { 1.0 }
+        log * if t.abs() > 1e-8 { libm::expm1(t) / t } else { 1.0 }
     }
 
     fn inverse(&self, x: f64) -> f64 {
         let t = (x * (1.0 - self.s)).max(-1.0);
-        let f = if t.abs() > 1e-8 { t.ln_1p() / t } else { 1.0 };
-        (f * x).exp()
+        let f = if t.abs() > 1e-8 { libm::log1p(t) / t } else { 1.0 };
+        libm::exp(f * x)
     }
 
     /// A rank from 0.
@@ -138,7 +141,7 @@ impl Zipf {
             let u = self.h_last + random.unit() * (self.h_first - self.h_last);
             let x = self.inverse(u);
             let k = (x + 0.5).floor().clamp(1.0, self.n);
-            if k - x <= self.threshold || u >= self.integral(k + 0.5) - k.powf(-self.s) {
+            if k - x <= self.threshold || u >= self.integral(k + 0.5) - libm::pow(k, -self.s) {
                 return k as u64 - 1;
             }
         }
