@@ -52,7 +52,7 @@ SEARCH = NAGORI_REQUIRE_TOOLS=1 NAGORI_SEARCH_SEED=$(SEED) NAGORI_SEARCH_MINUTES
 search: setup ## Random machines and programs: engines, slices and snapshots against one another
 	$(SEARCH) search::search
 
-search-builds: setup ## The same with the bare-metal programs, compiled in random ways
+search-builds: setup ## As search, with the bare-metal programs, compiled in random ways
 	$(SEARCH) search::builds::search
 
 test-python: setup ## The Python package: types, and tests with bare-metal programs
@@ -104,7 +104,7 @@ cost: setup ## Instructions of the host for short workloads beside their record
 	@echo '== What short workloads cost =='
 	@scripts/cost $(CHECKED) $(ARGS)
 
-cost-release: build ## The same of the release build, with its size
+cost-release: build ## As cost, for the release build, with its size
 	@scripts/cost --release $(NAGORI) $(ARGS)
 
 # Minutes, and as long again for the first build of BASE; ARGS=--help for more.
@@ -118,7 +118,7 @@ validate: setup ## The model beside Rocket's RTL: all programs, and the board's 
 	cargo build -p nagori-cli -p nagori-rtlbus
 	$(VALIDATE) $(ARGS)
 
-validate-quick: setup ## The same with the short programs
+validate-quick: setup ## As validate, with the short programs
 	cargo build -p nagori-cli -p nagori-rtlbus
 	@echo '== The model beside the RTL =='
 	@$(VALIDATE) --quick --no-explain $(ARGS)
@@ -137,7 +137,7 @@ rtl-quick: setup ## The hardware beside the models, a million clocks
 	@echo '== The controller in hardware beside the model =='
 	$(MAKE) -C rtl quick
 
-rtl-check: setup ## The same, ten million clocks and a recorded trace
+rtl-check: setup ## As rtl-quick, with ten million clocks and a recorded trace
 	$(MAKE) -C rtl check
 
 rtl-rocket: setup ## Rocket's RTL with the hardware behind it runs the board's loops

@@ -20,7 +20,7 @@ def _(mo):
     mo.md("""
     # Latency and order
 
-    The same lines one after the other and in a random order, each access after the one before,
+    Lines are read one after the other, and then in a random order, each access after the one before,
     in DRAM and in phase-change memory.
     """)
     return

@@ -57,7 +57,7 @@ module io_map #(
 );
   localparam int MIN_SIZE = 2;
 
-  // The entries as vectors. Those of a constant table are constants, and what compares with them
+  // The entries as vectors. For a constant table they are constants, and what compares with them
   // becomes a few gates.
   logic [ENTRIES-1:0] there, may_read, may_write;
   logic [ENTRIES*VM_W-1:0] vms;

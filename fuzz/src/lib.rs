@@ -1,7 +1,7 @@
 //! What is fuzzed: each function takes any bytes, and must return.
 //!
-//! The same functions are called by the libFuzzer targets (`fuzz_targets/`) and by the runner
-//! for stable toolchains (`src/bin/smoke.rs`).
+//! The functions are called by the libFuzzer targets (`fuzz_targets/`) and by the runner for stable toolchains
+//! (`src/bin/smoke.rs`).
 #![deny(unsafe_code)]
 
 // Calls the library as C does.
@@ -141,7 +141,7 @@ pub fn kernel_image(data: &[u8]) {
             assert!(sorted, "{:x?}", plan.entry);
         }
     }
-    // The same bytes as the other files.
+    // The bytes as firmware and initial root file system.
     let files = LinuxFiles {
         firmware: Some(file(data)),
         kernel: file(&seeds::kernel()),

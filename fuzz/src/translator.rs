@@ -108,7 +108,7 @@ fn machine(head: &[u8], words: &[u8], engine: Engine) -> Machine {
         word[..w.len()].copy_from_slice(w);
         let w = instruction(u32::from_le_bytes(word), by_table);
         put(CODE + 4 * k as u64, w);
-        // The same again, so that jumps find code there.
+        // The code is there twice, so that jumps find some there.
         put(CODE + CODE_BYTES as u64 + 4 * k as u64, w);
     }
     for k in 0..TABLE_PAGES * 512 {

@@ -52,7 +52,7 @@ static u64 access_as(int mode, int type, u64 va)
         stub_value = run(mode, stub_at(mode, s[type]), va, 0x77);
     return me()->cause;
 }
-/* The same from M through MPRV. A trap here returns to M with MPP = U, but MPRV falls right after. */
+/* One access in a mode, as code of M with MPRV. A trap here returns to M with MPP = U, but MPRV falls right after. */
 static u64 access_mprv(int mode, int type, u64 va)
 {
     u64 v = 0, mprv = ST_MPRV;
@@ -212,8 +212,8 @@ static void permissions(void)
                     }
         end_group();
     }
-    /* The same with one fence for each PTE: SUM, MXR, the mode and MPRV need none, so that a TLB must not keep
-     * what they decided. */
+    /* All modes and accesses again, with one fence for each PTE: SUM, MXR, the mode and MPRV need none, so that a TLB
+     * must not keep what they decided. */
     group("permissions.no_fence_between");
     for (u64 f = 0; f < 32; f++) {
         set(&l0[3], pte((u64)page_a, f | A | D));

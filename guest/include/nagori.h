@@ -23,7 +23,7 @@ static inline void nagori_cflush_line(const volatile void *p)
     __asm__ volatile(".insn i 0x73, 0, x0, %0, -0x340" : : "r"(p) : "memory");
 }
 
-// The same for the whole L1 data cache of this hart.
+// CFLUSH.D.L1 for the whole L1 data cache of this hart.
 static inline void nagori_cflush_all(void)
 {
     __asm__ volatile(".insn i 0x73, 0, x0, x0, -0x340" : : : "memory");

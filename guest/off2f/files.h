@@ -1,5 +1,5 @@
 // The two files of OFF2F and the ELF file that they make; what crates/off2f does on the host, for the
-// guest. The same input gives the same bytes, and the same input is refused.
+// guest. Both give equal bytes for equal input, and refuse the same input.
 //
 // The functions return 0, or an errno value; `files_error()` says more.
 #ifndef OFF2F_FILES_H
@@ -22,7 +22,7 @@ const char *files_error(void);
 int files_split(const struct content *elf, struct content *off2, struct content *text);
 // Checks PROG.off2: its header, its length and the checksum of its data. EBADMSG if something is wrong.
 int files_check_off2(const struct content *off2);
-// The same for PROG.text.
+// Checks PROG.text like PROG.off2.
 int files_check_text(const struct content *text);
 // Gives the ELF file back. Returns EBADMSG if a file is damaged, EINVAL if they do not belong together.
 int files_join(const struct content *off2, const struct content *text, struct content *elf);

@@ -325,7 +325,7 @@ static u64 any_entry(void)
     return (to >> 12 & ((1ull << 44) - 1)) << 10 | flags | (chance(16) ? random(&seed) << 54 : 0);
 }
 
-/* The same through page tables of ours, whose entries point anywhere; instructions, too, are fetched through them. */
+/* Attempts through page tables of ours, whose entries point anywhere; instructions, too, are fetched through them. */
 static void pages(u64 n)
 {
     for (u64 i = 0; i < 3; i++)

@@ -140,8 +140,8 @@ static u64 run(const u32 *words, int n, u64 a3, u64 a4)
     return in_a4((void (*)(void))(u64)code, a3, a4);
 }
 
-/* The monitor does an access that it has done before in a shorter way. The same place again: with every register as what is
- * loaded, as what is stored, and as the base; then with another instruction, and with another address. */
+/* The monitor does an access that it has done before in a shorter way. One place is accessed again: with every register
+ * as what is loaded, as what is stored, and as the base; then with another instruction, and with another address. */
 static void again(void)
 {
     enum { MV = 0x13, LW = 0x2003, SW = 0x2023, RET = 0x8067, A2 = 12, A3, A4 };
@@ -198,7 +198,7 @@ static void pages(void)
     check("the same by both", LOAD("lw %0, 8(%1)", MAC), 0x7f);
     LOAD("lw %0, 0(%1)", va + 4096);
     check("a page of the old place", last_trap(), LOAD_ACCESS);
-    /* The same load, while each level of the tables changes. */
+    /* One load is repeated while each level of the tables changes. */
     static u64 other_root[512] __attribute__((aligned(4096))), other_middle[512] __attribute__((aligned(4096)));
     static u64 other_leaf[512] __attribute__((aligned(4096)));
     const u32 load[] = {0x2003 | 14 << 7 | 13 << 15, 0x8067}; /* lw a4, 0(a3); ret */

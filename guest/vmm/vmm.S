@@ -128,7 +128,7 @@ trap:
     lui t3, 0xa0                /* MPRV, MXR: with the VM's rights */
     csrrs t4, mstatus, t3
     lhu t3, 0(t0)
-    lhu t5, -2(t5)              /* The same half, if there is one only. */
+    lhu t5, -2(t5)              /* The last half; the first one again if there is one only. */
     csrw mstatus, t4
     slli t5, t5, 16
     or t3, t3, t5

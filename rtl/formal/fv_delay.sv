@@ -73,7 +73,7 @@ module fv_delay #(
     if (!began) assume (rst);
   end
 
-  // The same rules for both channels of addresses.
+  // Both channels of addresses obey the rules of one.
   fv_delay_channel #(.TIMER_W(TIMER_W)) reads (
       .clk, .rst, .s_valid(s_arvalid), .s_ready(s_arready), .m_valid(m_arvalid),
       .m_ready(m_arready), .held(enable && s_araddr >= nvmm_base), .delay(delay_read),

@@ -18,7 +18,7 @@ uint64_t below(uint64_t n) {
     return (state * 0x2545f4914f6cdd1dull >> 11) % n;
 }
 
-// Those of io_map_top.
+// The entries of the constant table in io_map_top.
 const uint32_t CONSTANT[8][5] = {
     {0, 0x00, 0x80000000, 3, 3}, {0, 0x10, 0x80000010, 4, 1}, {0, 0x60, 0x90000000, 5, 3},
     {1, 0x20, 0x00, 2, 1},       {1, 0x24, 0x10, 2, 3},       {2, 0x00, 0x00, 6, 3},

@@ -94,7 +94,7 @@ typedef struct {
 typedef struct {
   // When it was sent, in ps.
   uint64_t at;
-  // The same in clocks of its channel.
+  // When it was sent, in clocks of its channel.
   uint64_t clock;
   // Its name with a zero byte: ACT, PRE, PREab, RD, WR, RDA, WRA, REFab, REFpb, PAUSE, RESUM.
   char name[8];

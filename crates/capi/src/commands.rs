@@ -14,7 +14,7 @@ use crate::{failure, null, with, NagoriMemory, NAGORI_ERROR_ARGUMENT, NAGORI_OK}
 pub struct NagoriCommand {
     /// When it was sent, in ps.
     pub at: u64,
-    /// The same in clocks of its channel.
+    /// When it was sent, in clocks of its channel.
     pub clock: u64,
     /// Its name with a zero byte: ACT, PRE, PREab, RD, WR, RDA, WRA, REFab, REFpb, PAUSE, RESUM.
     pub name: [c_char; 8],

@@ -315,12 +315,12 @@ impl CacheArgs {
         }
     }
 
-    /// The same, with what is to be built.
+    /// Where images come from and are kept, and what is to be built, with the default modules.
     pub fn options(&self) -> anyhow::Result<Options> {
         Ok(self.source().options()?)
     }
 
-    /// Where images are kept, and with which modules.
+    /// As [`CacheArgs::options`], with further modules.
     pub fn options_with(&self, modules: &ModulesArgs) -> anyhow::Result<Options> {
         let mut options = self.options()?;
         options.add_modules(&modules.modules);
@@ -470,7 +470,7 @@ pub struct PowerArgs {
     /// the machine boots again, and starts the program a second time.
     #[arg(long, value_name = "WHEN")]
     pub power_cut_at: Vec<When>,
-    /// The same as --power-cut-at WHEN.
+    /// As --power-cut-at WHEN.
     #[arg(long, value_name = "power-cut@WHEN", value_parser = reboot, conflicts_with = "power_cut_at")]
     pub reboot: Vec<When>,
     /// End the run at the last of these power cuts instead of restarting.

@@ -35,7 +35,7 @@ pub fn exit(end: End) -> Exit {
     }
 }
 
-/// The same, with an error in place of success if the figures mean nothing.
+/// As [`exit`], with an error in place of success if the figures mean nothing.
 pub fn exit_with(end: End, problems: &[Problem]) -> Exit {
     match exit(end) {
         SUCCESS if problems.iter().any(|p| p.meaningless) => MEANINGLESS,

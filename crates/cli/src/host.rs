@@ -95,7 +95,7 @@ impl Host {
         out
     }
 
-    /// The same as JSON. Times are in nanoseconds.
+    /// What [`Self::table`] shows, as JSON. Times are in nanoseconds.
     pub fn json(&self, machine: &Machine) -> Value {
         let stats = machine.translator_stats();
         let elapsed = self.begin.elapsed().as_nanos() as u64;

@@ -76,7 +76,7 @@ impl Sample {
         }
     }
 
-    /// The same divided by `unit`.
+    /// This sample in another unit: every value is divided by `unit`.
     pub fn scaled(&self, unit: f64) -> Sample {
         Sample {
             count: self.count,

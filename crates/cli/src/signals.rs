@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// How long a command may take to react to a signal before it is ended from outside.
 const GRACE: Duration = Duration::from_secs(10);
-/// The same for one that is not in a program of its own that would have to end first.
+/// How long a command may take that has other programs do work, if none of them runs that would have to end first.
 const SOON: Duration = Duration::from_secs(1);
 /// Number of signals after which the process ends at once.
 const ENOUGH: usize = 3;

@@ -314,7 +314,7 @@ pub struct Coverage {
     pub states_covered: f64,
     /// Contents that were tried, with or without a recovery of their own.
     pub contents_tried: u64,
-    /// The same by kind: `NoneLost`, `AllLost`, `One`, `Two`, `Commit`, `Random`, `Rest`.
+    /// Contents that were tried, by kind: `NoneLost`, `AllLost`, `One`, `Two`, `Commit`, `Random`, `Rest`.
     pub tried: BTreeMap<String, u64>,
     /// Lines of which not all contents were looked at.
     pub capped_lines: Vec<u64>,

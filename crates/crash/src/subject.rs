@@ -69,7 +69,7 @@ pub struct Record {
     pub sites: Sites,
 }
 
-/// What is tested. The same state must give the same recovery.
+/// What is tested. A recovery may depend on nothing but the state.
 pub trait Subject: Sync {
     /// Recovers from `state`. Called from several threads at once.
     ///

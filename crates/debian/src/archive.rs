@@ -44,7 +44,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Those of this host: its apt's mirrors, proxies and keys if there are any, Debian's keys, and its clock.
+    /// The settings of this host: its apt's mirrors, proxies and keys if there are any, Debian's keys, and its clock.
     pub fn of_this_host() -> Settings {
         let host = Host::read(Path::new("/"));
         let mut keyring = Keyring::default();
@@ -149,8 +149,8 @@ impl Archive {
 
     /// Fetches the index of the first mirror that has it, whole and signed.
     ///
-    /// While a mirror is being updated, the release file of a suite may name other files than there are. The same suite
-    /// under its other name may still be whole, so those names are tried, too.
+    /// While a mirror is being updated, the release file of a suite may name other files than there are. Under its
+    /// other name the suite may still be whole, so those names are tried, too.
     pub fn update(&mut self, doing: &mut dyn FnMut(Doing<'_>)) -> Result<(), Error> {
         if self.settings.offline {
             return Err(Error::Offline {

@@ -14,7 +14,7 @@ const KEYS_END: &str = "-----END PGP PUBLIC KEY BLOCK-----";
 pub(crate) struct Signed {
     /// What was signed, as a text for readers.
     pub text: String,
-    /// The same as the bytes that the signatures cover.
+    /// What was signed, as the bytes that the signatures cover.
     pub covered: Vec<u8>,
     /// Packets with the signatures.
     pub signatures: Vec<u8>,

@@ -36,7 +36,7 @@ impl Record {
             .map(|(_, v)| v.as_str())
     }
 
-    /// The same; empty if there is no such field.
+    /// The value of a field; empty if there is no such field.
     pub fn text(&self, name: &str) -> &str {
         self.field(name).unwrap_or_default()
     }

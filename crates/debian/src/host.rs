@@ -175,7 +175,7 @@ impl Proxies {
         Proxies::default()
     }
 
-    /// Those of a configuration's text.
+    /// The proxies that a configuration's text sets.
     pub fn parse(text: &str) -> Result<Proxies, String> {
         settings(text).map(Proxies)
     }

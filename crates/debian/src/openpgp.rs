@@ -214,7 +214,8 @@ fn certificate_keys(packets: &[(u8, &[u8])]) -> Vec<Key> {
         }
         at = next;
     }
-    // Without a self-signature nothing is known about the key. Those of the key alone may say only who may revoke it.
+    // Without a self-signature nothing is known about the key. A direct-key signature may say no more than who may
+    // revoke the key.
     let own: Vec<Signature<'_>> = [certified, direct].into_iter().flatten().collect();
     if own.is_empty() {
         return Vec::new();

@@ -128,7 +128,7 @@ fn keys_of_the_archive() {
         .iter()
         .map(|k| hex(&k.fingerprint[12..]))
         .collect();
-    // Those of Debian 12 and 13: of the archive by RSA, of the releases by Ed25519.
+    // The keys of Debian 12 and 13: of the archive by RSA, of the releases by Ed25519.
     for name in [
         "6ED0E7B82643E131",
         "78DBA3BC47EF2265",

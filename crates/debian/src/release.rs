@@ -70,7 +70,7 @@ pub(crate) fn checksum(text: &str) -> Option<String> {
 
 /// Seconds since 1970.
 fn date(text: &str) -> Option<u64> {
-    // The same, in the date format of HTTP.
+    // Read as a date of HTTP, where the time zone is called GMT.
     let text = text
         .trim()
         .replace(" UTC", " GMT")

@@ -272,7 +272,7 @@ impl Model {
             .ok_or(Error::TooLong)
     }
 
-    /// The same; `None` if it does not fit.
+    /// The delay of an epoch whose counts have been checked; `None` if it does not fit.
     fn delay_of(&self, counts: &Counts) -> Option<Delay> {
         let p = &self.0;
         let mut delay = Delay::default();

@@ -22,7 +22,8 @@ impl Hart {
         self.check_filters(w)
     }
 
-    /// The same without what is the same for all harts of a machine.
+    /// As [`Hart::check_invariants`], without the check of the outer cache levels, which is the same for all harts of a
+    /// machine.
     pub fn check_filters<W: World>(&self, w: &mut W) -> Result<(), String> {
         let base = w.ram_base();
         let c = w.coherence();

@@ -239,19 +239,19 @@ pub struct CoreTiming {
     pub fp_to_int_latency: u32,
     /// Cycles from the memory stage to the write of a single-precision result.
     pub fp_single_write: u32,
-    /// The same of a double-precision result.
+    /// Cycles from the memory stage to the write of a double-precision result.
     pub fp_double_write: u32,
-    /// The same of FP moves, conversions, sign injection.
+    /// Cycles from the memory stage to the write of the result of FP moves, conversions, sign injection.
     pub fp_misc_write: u32,
     /// Cycles after which an instruction is tried again that the FPU has refused.
     pub replay: u32,
     /// Cycles of fdiv.s whose dividend has the larger significand, or an equal one.
     pub fdiv_single: u32,
-    /// The same of fdiv.d.
+    /// Cycles of fdiv.d whose dividend has the larger significand, or an equal one.
     pub fdiv_double: u32,
     /// Cycles of fsqrt.s of a number with an odd exponent.
     pub fsqrt_single: u32,
-    /// The same of fsqrt.d.
+    /// Cycles of fsqrt.d of a number with an odd exponent.
     pub fsqrt_double: u32,
     /// Cycles more of an fdiv whose divisor has the larger significand, and of an fsqrt of a number with an even
     /// exponent.

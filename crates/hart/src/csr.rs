@@ -145,7 +145,7 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
-    /// The same with the instruction itself counted.
+    /// The position behind the instruction, which then counts as retired itself.
     pub fn behind(self) -> Moment {
         Moment {
             instret: self.instret.wrapping_add(1),

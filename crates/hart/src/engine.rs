@@ -162,7 +162,7 @@ pub struct Area {
     pub stop: u64,
     /// First address of the page that the program counter is in.
     pub page: u64,
-    /// The same with the tag of the fetch context: the common part of the page's fetch keys.
+    /// `page` with the tag of the fetch context: the common part of the page's fetch keys.
     pub page_key: u64,
     /// Distance of the page's first entry in the fetch filter.
     pub fetch_slots: u64,
@@ -260,7 +260,8 @@ pub mod layout {
     /// When a multiplication or division is there for the instruction that waits for it, as [`Hart::cycle`] counts
     /// within a block, 64 bits.
     pub const LATE_LONG: usize = offset_of!(Hart, late) + offset_of!(crate::fpdiv::Late, long);
-    /// The same of a floating-point one.
+    /// When a floating-point division or square root is there for the instruction that waits for it, as [`LATE_LONG`]
+    /// says it of integers, 64 bits.
     pub const LATE_DIVISION: usize =
         offset_of!(Hart, late) + offset_of!(crate::fpdiv::Late, division);
     /// Registers that may wait for lines: a bit each, 64 bits.

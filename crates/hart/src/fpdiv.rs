@@ -189,7 +189,8 @@ impl Hart {
 pub(crate) struct Late {
     /// As seen from the instruction that waits for a multiplication or division of integers, or from the block's end.
     pub long: u64,
-    /// The same for a division or root of floating-point numbers.
+    /// As seen from the instruction that waits for a division or root of floating-point numbers, or from the block's
+    /// end.
     pub division: u64,
     /// The [`Divided`] of that.
     divided: u32,
@@ -219,7 +220,8 @@ impl Hart {
         }
     }
 
-    /// The same where a block is left in front of one of its instructions, at the hart's cycle.
+    /// The results of the units that are still pending where a block is left in front of one of its instructions, at
+    /// the hart's cycle.
     #[cold]
     pub(crate) fn left_open(&self, b: &Block, ops: &[PreOp], next: usize) -> Pending {
         if !self.timed {

@@ -140,7 +140,7 @@ pub struct Hart {
     pub stats: HartStats,
     /// Instructions by kind, as far as they were counted.
     pub(crate) mix: Mix,
-    /// Those of the block that runs, up to its last one.
+    /// Instructions of the block that runs, by kind, up to its last one.
     pub(crate) mix_here: Mix,
     /// Whether they are counted in the block that runs.
     pub(crate) mix_on: bool,

@@ -91,7 +91,7 @@ pub(crate) struct Loads {
     blocked: Option<u64>,
 }
 
-/// The same in a snapshot.
+/// [`Loads`] in a snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SavedLoads {

@@ -53,7 +53,7 @@ pub fn pending_pairs(p: Pending) -> impl Iterator<Item = (u8, u32)> {
 pub struct Unwritten(pub [Option<(u32, u8)>; 2]);
 
 impl Unwritten {
-    /// Those of a [`Pending`]; each has two bytes there, with a cycle more.
+    /// The unwritten stores of a [`Pending`]; each has two bytes there, with a cycle more.
     pub fn of(p: Pending) -> Self {
         Unwritten([0, 16].map(|shift| {
             let bits = (p >> STORES >> shift) as u16;

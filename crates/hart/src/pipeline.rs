@@ -277,11 +277,11 @@ pub(crate) const WHAT: Reg = 0xe0;
 pub(crate) const FP: Reg = 0x20;
 /// A floating-point register that the FPU writes: single precision, double, and all else.
 const FPU: [Reg; 3] = [0x40, 0x60, 0xc0];
-/// One of the unit for multiplication and division, which waits for a cycle in which nothing else is written.
+/// A result of the unit for multiplication and division, which waits for a cycle in which nothing else is written.
 pub const LONG: Reg = 0x80;
 
-/// The same for a result of the divider of the floating-point unit, which no instruction of that unit
-/// passes; with the number of its register as an integer's.
+/// As [`LONG`], a result of the divider of the floating-point unit, which no instruction of that unit passes; with the
+/// number of its register as an integer's.
 pub const FP_LONG: Reg = 0xa0;
 /// The order of memory accesses around a fence.
 pub(crate) const FENCE: Reg = 0xe1;

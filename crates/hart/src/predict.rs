@@ -130,8 +130,8 @@ impl Hash {
         )
     }
 
-    /// Part of the index that a pc contributes. Those of a page and of an offset in it are to be
-    /// combined by exclusive or.
+    /// Part of the index that a pc contributes: the exclusive or of what its page's address and its offset in the page
+    /// contribute.
     #[inline(always)]
     pub fn of_pc(self, pc: u64) -> u32 {
         let packet = pc >> 2;

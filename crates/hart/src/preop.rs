@@ -152,7 +152,7 @@ pub const ILLEGAL_LEN: u8 = 0;
 /// Ordering bits of an atomic.
 const ORDERING: u8 = 2;
 
-/// The same for an instruction that reads memory, with so many packets in front of it.
+/// As [`pre`], for an instruction that reads memory, with so many packets in front of it.
 pub(crate) fn pre_load(
     i: &Inst,
     off: u16,

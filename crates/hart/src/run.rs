@@ -437,7 +437,7 @@ impl Hart {
                         // It is there already, and will be noted again.
                         last = [last[1], 0];
                     }
-                    // Those of other blocks mean nothing.
+                    // Stores of other blocks mean nothing here.
                     let stores = ops[..i].iter().filter(|p| is_store(p.op)).count();
                     self.resume = Some(Resume {
                         pc,

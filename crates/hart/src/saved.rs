@@ -358,7 +358,7 @@ impl Hart {
 }
 
 impl SavedHart {
-    /// The same without what the block cache knows, which depends on the engine.
+    /// This state without what the block cache knows, which depends on the engine.
     pub fn without_code(mut self) -> SavedHart {
         self.code = SavedCode::default();
         self

@@ -191,7 +191,7 @@ impl Tlb {
     /// Distance of the sectors' pseudo-LRU bits from the start of the structure.
     pub(crate) const PLRU: usize =
         std::mem::offset_of!(Tlb, plru) + std::mem::offset_of!(Plru, bits);
-    /// The same of the superpages'.
+    /// Distance of the superpages' pseudo-LRU bits from the start of the structure.
     pub(crate) const SUPER_PLRU: usize =
         std::mem::offset_of!(Tlb, super_plru) + std::mem::offset_of!(Plru, bits);
 

@@ -412,7 +412,7 @@ mod tests {
         for line in [0, 2, 4, 6, 0, 2, 4, 6] {
             access(&mut p, line, PERIOD - 2);
         }
-        // The same low bits as the use before.
+        // This use has a time with the same low bits as the use before.
         access(&mut p, 0, 1 << 32);
         access(&mut p, 0, 1);
         // The next one of the set takes the place of line 2.

@@ -36,7 +36,7 @@ impl Hart {
         self.await_stall(ops, found);
     }
 
-    /// The same, with what [`stall`] says.
+    /// As [`Hart::await_pending`], with what [`stall`] has found.
     #[inline(always)]
     pub(crate) fn await_stall(&mut self, ops: &[PreOp], (stall, rest): (u32, Pending)) {
         let before = std::mem::replace(&mut self.pending, rest);

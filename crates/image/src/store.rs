@@ -97,7 +97,7 @@ impl Store {
         Ok(file)
     }
 
-    /// The same package file, as the index has it now.
+    /// The package as the index has it now. An error if that is another file.
     fn again(&mut self, p: &Package, progress: &mut dyn FnMut(Progress)) -> Result<Package, Error> {
         self.ask(false, progress)?;
         let now = self.archive.package(&p.name)?;

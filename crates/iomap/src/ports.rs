@@ -128,10 +128,12 @@ fn port(words: &[&str], line: usize) -> Result<(Port, u64), String> {
     let (to, size) = match numbers[1..] {
         [] => (from, 4),
         [to, size, ..] => (to, size),
-        [n] => return Err(format!(
+        [n] => {
+            return Err(format!(
             "{from:#x} and {n:#x}: an address on the bus needs its size, and a size the address \
                 before it; expected {FORM}"
-        )),
+        ))
+        }
     };
     let count = times.unwrap_or(1);
     let all = size

@@ -40,7 +40,7 @@ pub enum Format {
     Amo,
     /// `x rd, x rs2, (x rs1)` with the bits aq and rl, where `rd` is read, too.
     Cas,
-    /// The same with pairs of registers that begin at even numbers.
+    /// As `Cas`, with pairs of registers that begin at even numbers.
     CasPair,
     /// `x rd, (x rs1)` with the bits aq and rl.
     LoadReserved,

@@ -256,7 +256,7 @@ impl ControlPort for Port<'_, '_> {
                 | Fixed::Label
                 | Fixed::LabelText
                 | Fixed::MemorySet => 0,
-                // Those of the I/O table.
+                // Registers of the I/O table.
                 reg => self.world.bus.iomap().map_or(0, |t| t.get(reg)),
             },
             Reg::Region(n, s) => self

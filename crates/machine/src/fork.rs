@@ -55,9 +55,9 @@ impl Checkpoint {
         Ok(machine)
     }
 
-    /// The same, with the engine of a machine that is not needed any more. If that one has the same description, what
-    /// it has decoded and translated is used again, as far as memory is the same there. Accesses are watched from the
-    /// start.
+    /// As [`Checkpoint::fork`], with the engine of a machine that is not needed any more. If that one has the same
+    /// description, what it has decoded and translated is used again, as far as memory is the same there. Accesses are
+    /// watched from the start.
     pub fn fork_after(
         &self,
         before: Machine,

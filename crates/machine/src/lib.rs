@@ -624,9 +624,9 @@ impl Machine {
         stop
     }
 
-    /// The same up to a machine time at most: harts touch no device and no memory of others from there on, and no
-    /// device does anything. A hart's own instructions may go on to the end of a block. What happens in the guest does
-    /// not depend on `until`, either.
+    /// As [`Machine::run`], up to a machine time at most: harts touch no device and no memory of others from there on,
+    /// and no device does anything. A hart's own instructions may go on to the end of a block. What happens in the
+    /// guest does not depend on `until`, either.
     ///
     /// [`Stop::Slice`] if the time is reached; [`Stop::Idle`] with the machine's own next event if all harts wait.
     pub fn run_until(&mut self, until: Ps, cycles: u64, instructions: Option<u64>) -> Stop {

@@ -346,7 +346,7 @@ impl Memory {
         self.board.access_as(at, r)
     }
 
-    /// The same where there is more than the board's controller, or requests are on their way to it.
+    /// As [`Self::access`], where there is more than the board's controller, or requests are on their way to it.
     #[inline(never)]
     fn access_beside_others(
         &mut self,
@@ -446,7 +446,8 @@ impl Memory {
         self.coming.insert(earlier.map_or(0, |i| i + 1), c);
     }
 
-    /// The same for a prefetch, or a write that no hart waits for, whose token is answered when it is complete.
+    /// As [`Self::post`], for a prefetch, or a write that no hart waits for, whose token is answered when it is
+    /// complete.
     pub fn post_ahead(
         &mut self,
         at: Ps,

@@ -17,9 +17,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
 /// Longest time between turns, in cycles.
 const ROUND: u64 = 1 << 20;
-/// The same where a worker has nothing to do and could take over a hart of another one.
+/// Longest time between turns where a worker has nothing to do and could take over a hart of another one, in cycles.
 const SHORT_ROUND: u64 = 1 << 15;
-/// Shortest, unless something is due.
+/// Shortest time between turns, in cycles, unless something is due.
 const LEAST: u64 = 1000;
 /// Longest run of a hart before its worker looks at the others and at interrupt lines, in cycles.
 const TURN: u64 = 10_000;

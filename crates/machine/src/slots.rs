@@ -22,7 +22,7 @@ impl Machine {
         result
     }
 
-    /// The same for a device in a slot that is not virtio.
+    /// As [`Machine::virtio`], for a device in a slot that is not virtio.
     pub fn in_slot<D: Device, R>(
         &mut self,
         slot: usize,
@@ -51,7 +51,7 @@ impl Machine {
         self.poll_devices_at(self.now());
     }
 
-    /// The same at a later time, for a machine that waits: a hart that is woken by the input
+    /// As [`Machine::poll_devices`], at a later time, for a machine that waits: a hart that is woken by the input
     /// resumes then. Must not be after the end of the wait that [`Stop::Idle`](super::Stop::Idle) gave.
     pub fn poll_devices_at(&mut self, at: Ps) {
         if self.world.bus.slots() == 0 {

@@ -176,10 +176,10 @@ pub struct LevelReport {
 pub struct FirstReport {
     /// Name in the machine's description: `l1d` or `l1i`.
     pub name: String,
-    /// Those of all harts together.
+    /// Counts of all harts together.
     #[serde(flatten)]
     pub events: FirstStats,
-    /// The same, and more of it, by kind.
+    /// What the caches do for harts, by kind: counts as in `events`, and more.
     #[serde(flatten)]
     pub kinds: CacheCounts,
 }

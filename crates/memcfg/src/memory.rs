@@ -86,7 +86,7 @@ impl Memory {
         Memory::load_from(name, None, settings)
     }
 
-    /// The same, with relative paths starting from `dir`.
+    /// As [`Memory::load`], with relative paths starting from `dir`.
     pub fn load_from(name: &str, dir: Option<&Path>, settings: &[String]) -> Result<Memory, Error> {
         Memory::nested(name, dir, settings, 0)
     }
@@ -100,7 +100,7 @@ impl Memory {
         Memory::read(&find(name, dir)?, settings, depth)
     }
 
-    /// The same for the text of a description.
+    /// As [`Memory::load`], for the text of a description.
     pub fn from_source(source: &Source, settings: &[String]) -> Result<Memory, Error> {
         Memory::read(source, settings, 0)
     }

@@ -453,7 +453,7 @@ fn wear_that_does_not_fit() {
     );
 }
 
-/// The same mistakes in every device preset.
+/// Every device preset refuses a list of mistakes.
 #[test]
 fn each_preset_refuses_what_cannot_be() {
     use nagori_memtime::dram::Command;

@@ -265,7 +265,7 @@ fn a_cache_keeps_what_it_holds_and_says_how_much() {
     let s = m.report(end);
     assert_eq!(s.counters["dirty_bytes"], 8.0 * 64.0);
     assert_eq!(s.counters["written_back_bytes"], 0.0);
-    // The same sets again: all lines of the first round are evicted.
+    // Writes to the same sets: all lines of the first round are evicted.
     let front = build("ddr3-1600k", &[]).capacity();
     let again: Vec<Step> = steps.iter().map(|s| (s.0 + front / 64, true, 0)).collect();
     let (at, _) = submit(&mut m, &again);

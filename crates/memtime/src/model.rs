@@ -23,9 +23,9 @@ pub trait MemoryModel {
     /// is no room for it before `t`; submit it again then.
     fn submit(&mut self, at: Ps, r: Request) -> Result<Submit, Error>;
 
-    /// Submits a request that arrives at `at` and waits for room if there is none, with no other
-    /// request in between; returns when it was accepted. The same as submitting it again at the time
-    /// that `Busy` gives, at least a clock later each time, and faster.
+    /// Submits a request that arrives at `at` and waits for room if there is none, with no other request in between;
+    /// returns when it was accepted. Has the effect of submitting it again at the time that `Busy` gives, at least a
+    /// clock later each time, and is faster.
     fn submit_waiting(&mut self, at: Ps, r: Request) -> Result<Ps, Error> {
         let clock = self.clock();
         let mut at = at;
@@ -405,7 +405,7 @@ pub struct Wear {
     pub worn_out: u64,
     /// Time until the first unit is worn out if the load continues like this, s.
     pub lifetime_s: Option<f64>,
-    /// The same if all units were written equally often, s.
+    /// Time until the first unit would be worn out if all units were written equally often, s.
     #[serde(default)]
     pub lifetime_levelled_s: Option<f64>,
     /// Writes by address.

@@ -214,7 +214,7 @@ impl StartGap {
         self.write_permuted(self.permute(line))
     }
 
-    /// The same for the line that [`StartGap::permute`] returned.
+    /// As [`StartGap::write`], for the line that [`StartGap::permute`] returned.
     #[inline]
     pub fn write_permuted(&mut self, permuted: u64) -> Option<Move> {
         let n = self.params.region_lines;

@@ -258,7 +258,7 @@ mod tests {
         ) {
             let mut count = 0;
             let placed = place(access(addr, bytes), base, rule, &mut count);
-            // The same in 128 bits, where nothing overflows.
+            // The expected place in 128 bits, where nothing overflows.
             let wide = i128::from(addr) - i128::from(base);
             let crosses = wide.rem_euclid(64) != 0 && wide.rem_euclid(64) + i128::from(bytes) > 64;
             let first = match rule {

@@ -85,8 +85,8 @@ impl<W: Write> Writer<W> {
         Writer::with_details(name, to, format, compression, times, Details::default())
     }
 
-    /// The same for all formats. A bus trace has no harts, program counters and latencies: its
-    /// lines say hart 0, address 0, `load` or `evict`, and no latency.
+    /// As [`Writer::new`], for all formats. A bus trace has no harts, program counters and latencies: its lines say
+    /// hart 0, address 0, `load` or `evict`, and no latency.
     pub fn with_details(
         name: String,
         to: W,

@@ -29,7 +29,7 @@ fn waiting(times: u64, epochs: Epochs) -> Monitor {
     monitor(model(times), epochs, source)
 }
 
-/// The same, as long again, in epochs of 10 ms.
+/// As [`waiting`]: each wait takes as long again, in epochs of 10 ms.
 fn always_waiting() -> Monitor {
     waiting(1, Epochs::of(10 * MS))
 }

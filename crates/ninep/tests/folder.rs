@@ -728,7 +728,7 @@ fn restored_fids_stand_for_what_has_their_names() {
         r.clunk(fid).unwrap();
     }
 
-    // The same state over a copy of the folder that may only be read: what was open for writing is lost.
+    // A copy of the folder that may only be read takes over the state: what was open for writing is lost.
     let copy = tempdir().unwrap();
     fs::create_dir_all(copy.path().join("moved/e")).unwrap();
     fs::write(copy.path().join("moved/e/f"), "copy").unwrap();

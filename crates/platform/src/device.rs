@@ -192,7 +192,7 @@ pub struct DeviceCx<'a> {
 }
 
 impl DeviceCx<'_> {
-    /// The same for a shorter time.
+    /// This context, lent for a shorter time.
     pub(crate) fn reborrow(&mut self) -> DeviceCx<'_> {
         DeviceCx {
             now: self.now,

@@ -26,8 +26,8 @@ pub(crate) fn golden(name: &str, actual: &str) {
     golden_as(name, actual, str::to_string);
 }
 
-/// The same for a text that can be written in several ways: `form` brings that of the file into
-/// the form of the actual one.
+/// As [`golden`], for a text that can be written in several ways: `form` brings that of the file into the form of the
+/// actual one.
 #[cfg(test)]
 pub(crate) fn golden_as(name: &str, actual: &str, form: impl Fn(&str) -> String) {
     let path = format!("{}/tests/golden/{name}", env!("CARGO_MANIFEST_DIR"));

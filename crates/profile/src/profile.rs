@@ -205,7 +205,7 @@ impl Profile {
         &self.symbols
     }
 
-    /// The same, to add some.
+    /// The symbols, to add some.
     pub fn symbols_mut(&mut self) -> &mut Symbols {
         &mut self.symbols
     }

@@ -86,8 +86,8 @@ pub(crate) fn stack(r: Registers, view: &View<'_>, symbols: &Symbols, out: &mut 
     }
 }
 
-/// The same for a leaf function that saves no return address: the caller's frame pointer is in that
-/// place.
+/// Return address and caller's frame pointer of a leaf function that saves no return address: the caller's frame
+/// pointer is in its place.
 fn leaf_record(r: Registers, view: &View<'_>) -> Option<(u64, u64)> {
     if !r.fp.is_multiple_of(8) || r.fp < 16 {
         return None;

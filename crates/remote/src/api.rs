@@ -236,7 +236,7 @@ pub struct Parameters {
 pub struct Statistics {
     /// Since the start or the last reset of statistics, with what was kept under labels in `marks`.
     pub report: Value,
-    /// The same for people.
+    /// These statistics as a table for people.
     pub table: String,
 }
 

@@ -89,7 +89,7 @@ fn programs_run_from_one_boot_and_know_nothing_of_one_another() {
         .unwrap();
     assert_eq!(run.output.stdout, b"of the host\n");
 
-    // The same conditions cost the same, to the cycle; another method has other costs.
+    // Equal conditions cost the same, to the cycle; another method has other costs.
     let touch = || {
         Program::new(name)
             .args(["touch", "1"])

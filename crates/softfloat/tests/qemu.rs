@@ -112,7 +112,7 @@ fn single_result(t: &Vector) -> bool {
     }
 }
 
-/// The same vectors on every run: the generator's seed is fixed.
+/// Operations with operands. Every run has the same ones: the generator's seed is fixed.
 fn vectors(per_op: usize) -> Vec<Vector> {
     let mut runner = TestRunner::deterministic();
     let mut all = Vec::with_capacity(per_op * OPS.len() * 2);

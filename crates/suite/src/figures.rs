@@ -92,7 +92,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Those of a report.
+    /// The figures of a report.
     pub fn of(r: &Report, footprint_kib: u64) -> Figures {
         let sum = |f: fn(&nagori_machine::HartReport) -> u64| r.harts.iter().map(f).sum();
         Figures {

@@ -333,7 +333,7 @@ impl<W: World> Translator<W> {
 
     #[cold]
     fn link_slow(&mut self, hart: &Hart, code: &CodeCache, last: Last, block: u32, to: Code) {
-        // The same code at another virtual address may be where a trigger is.
+        // Code may be at several virtual addresses, and a trigger at another one of them.
         if hart.has_execute_triggers() {
             return;
         }

@@ -81,7 +81,7 @@ impl Kind {
         })
     }
 
-    /// The same with an error in words, which says what was wrong and what would be right.
+    /// As [`Kind::value`], with an error in words, which says what was wrong and what would be right.
     pub fn read(&self, text: &str, plain: Option<u64>) -> Result<u64, String> {
         self.value(text, plain).map_err(|wrong| {
             let names: Vec<_> = self.units.iter().map(|u| u.0).collect();

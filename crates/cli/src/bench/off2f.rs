@@ -228,7 +228,8 @@ impl Measured {
         }
     }
 
-    /// The name of its file. Those of Debian's get the length of their job as an argument.
+    /// The name of its file. A program of Debian's has one file for all lengths of its job, which it gets as an
+    /// argument.
     pub fn file(&self) -> String {
         match self.real {
             Some(_) => self.name.clone(),

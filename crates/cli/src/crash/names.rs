@@ -24,7 +24,7 @@ pub fn frame(f: &Frame) -> String {
 }
 
 impl Names {
-    /// Those of `--file` and `--symbols`.
+    /// Symbols and lines of the files that `--file` and `--symbols` name.
     pub fn new(a: &ExploreArgs) -> anyhow::Result<Names> {
         let (mut symbols, mut lines) = (Symbols::default(), Lines::default());
         for given in &a.symbols {

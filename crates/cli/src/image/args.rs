@@ -11,13 +11,13 @@ Examples:
   nagori image build
       Kernel, firmware and initial root file system, for `nagori boot`
   nagori image build --modules xfs
-      The same with the kernel's XFS; `nagori boot --modules xfs` takes it
+      As before, with the kernel's XFS; `nagori boot --modules xfs` takes it
   nagori image build --base run
       The root file system that `nagori run` takes its libraries from
   nagori image build --base system --packages redis-server,sysbench
       Debian with systemd, and two packages more; `nagori image list` tells its key
   nagori image build --base system --packages openssh-server --provision ./setup.sh
-      The same with a script of yours, which may set passwords, put keys in place, make users
+      As before, with a script of yours, which may set passwords, put keys in place, make users
   nagori image build --refresh --mirror http://mirror.example/debian
   qemu-system-riscv64 -M virt -kernel $(nagori image path | awk '/^kernel/ {print $2}') ...
 
@@ -28,7 +28,8 @@ Bases:
           numactl
 
 More packages of `system` are installed by dpkg in the machine, with their maintainer scripts:
-services have their users, keys and data, and systemd starts them. Those of `run` are unpacked.
+services have their users, keys and data, and systemd starts them.
+More packages of `run` are only unpacked.
 
 Time:
   The first image downloads 120 MiB and then takes about 10 s on two cores, `--base run` 24 MiB
@@ -187,7 +188,7 @@ pub enum BaseName {
 }
 
 impl BaseName {
-    /// The same type of the library.
+    /// This base as the library's type.
     pub fn base(self) -> Base {
         match self {
             BaseName::Run => Base::Run,

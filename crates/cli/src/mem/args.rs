@@ -184,7 +184,7 @@ pub struct ShowArgs {
     /// Memory: the name of a preset, or a path.
     #[arg(value_name = "NAME|PATH", required_unless_present = "memory")]
     pub name: Option<String>,
-    /// The same as an option, as other commands have it.
+    /// Memory as an option, as other commands have it: the name of a preset, or a path.
     #[arg(short, long, value_name = "NAME|PATH", conflicts_with = "name")]
     pub memory: Option<String>,
     /// Change a value of the description; the keys are those shown.

@@ -20,7 +20,7 @@ pub fn load(name: &str, settings: &[String]) -> anyhow::Result<Memory> {
     })
 }
 
-/// The same, and tells what is unlikely to be meant.
+/// As [`load`], with warnings about what is unlikely to be meant.
 pub fn load_and_warn(
     name: &str,
     settings: &[String],
@@ -61,7 +61,7 @@ impl Memory {
         self.described.show()
     }
 
-    /// The same as JSON.
+    /// All values with their origin, as JSON.
     pub fn to_json(&self) -> serde_json::Value {
         self.described.to_json()
     }

@@ -46,7 +46,7 @@ pub fn command(as_json: bool, messages: &Messages) -> anyhow::Result<Exit> {
     let (program, given) = (this.get_program(), this.get_args());
     let arguments: Vec<OsString> = given.map(OsString::from).chain(burn).collect();
     let mut runs = Vec::new();
-    // The same program alone, before and after, as the host's speed changes.
+    // The program runs alone, too, before and after, as the host's speed changes.
     let alone = |runs: &mut Vec<u64>| -> anyhow::Result<()> {
         let before = children_cpu_ns();
         let status = std::process::Command::new(program)

@@ -113,7 +113,7 @@ impl Staged {
         self.close().with_context(|| failed(&path))
     }
 
-    /// The same, with the error of the host alone.
+    /// As [`Staged::finish`], but the error is the host's alone, without the file's name.
     pub fn close(mut self) -> io::Result<()> {
         self.flush()?;
         self.name()

@@ -211,7 +211,7 @@ mod tests {
         let e = Err::<(), _>(io).context("cannot write").unwrap_err();
         assert!(is_broken_pipe(&e));
         assert!(!is_broken_pipe(&anyhow::anyhow!("broken pipe")));
-        // The same if a run was ended by it.
+        // It is found, too, if a run was ended by it.
         let of_run = || Error::from(std::io::Error::from(ErrorKind::BrokenPipe));
         assert!(is_broken_pipe(&of_run().into()));
         let during = Error::During {

@@ -199,7 +199,7 @@ pub struct CommonArgs {
     ///
     /// Without it programs begin at the same machine time, at the same addresses, and get the same random
     /// numbers. With it the guest's kernel is given other entropy, addresses are randomised (ASLR), and the
-    /// program begins up to 4 ms later, a tick of the kernel. The same seed gives the same run, to the cycle.
+    /// program begins up to 4 ms later, a tick of the kernel. A seed always gives the same run, to the cycle.
     #[arg(long, value_name = "N", help_heading = "Run", value_parser = seed)]
     pub seed: Option<u64>,
     /// Instructions that warm caches, TLBs and predictors before statistics start.

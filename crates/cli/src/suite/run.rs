@@ -86,7 +86,7 @@ pub fn command(a: &RunArgs, messages: &Messages) -> anyhow::Result<Exit> {
     })
 }
 
-/// All runs. Those of a program come one after the other, so that an ended study has whole rows.
+/// All runs. A program's runs come one after the other, so that a study that was ended early has whole rows.
 fn tasks(a: &RunArgs, lab: &mut Lab<'_>, programs: &[Program]) -> anyhow::Result<Vec<Task>> {
     let mut all = Vec::new();
     for p in programs {

@@ -59,7 +59,7 @@ fn rows_of_a_quick_run() {
             assert!(r[key].as_f64() > Some(0.0), "{key}: {r}");
         }
     }
-    // The same trace gives the same result, however it is read.
+    // A trace gives the same result however it is read.
     assert_eq!(speed[5]["cycles"], speed[6]["cycles"]);
     assert!(speed[0]["row_hit_rate"].as_f64() > Some(0.9));
     assert_eq!(speed[4]["row_hit_rate"], 0.0);

@@ -241,7 +241,7 @@ fn all_formats_give_the_same_run() {
 #[test]
 fn vectors_are_addresses_of_the_memory() {
     let files = Files::new();
-    // The same bank, another row each time: no row hits.
+    // Always one bank, with another row each time: no row hits.
     let lines: String = (0..50).map(|i| format!("R 0,0,3,{i},0\n")).collect();
     let file = files.write("v.txt", lines.as_bytes());
     let v = json(&[
@@ -463,7 +463,7 @@ fn pictures() {
         assert!(html.contains(text), "{text}");
     }
     assert!(!html.contains("src=") && !html.contains("href="));
-    // The same from the saved result; and as a picture alone.
+    // The saved result gives the same page, and a picture alone.
     let again = files.path("again.html");
     run(&["plot", "-q", path(&result), "-o", path(&again)]);
     assert_eq!(std::fs::read_to_string(&again).unwrap(), html);

@@ -118,7 +118,7 @@ fn lines_of_a_program_reach_memory_through_the_caches() {
     let text = std::fs::read_to_string(&trace).unwrap();
     assert_eq!(text.lines().count() as u64, r["records"].as_u64().unwrap());
 
-    // The same run, the same trace.
+    // An equal run gives an equal trace.
     let again = file("again.trc");
     record(
         &["-o", again.to_str().unwrap(), "--to", "ramulator"],

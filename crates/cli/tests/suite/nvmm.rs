@@ -66,7 +66,7 @@ fn lost(image: &str, settings: &[&str], preload: bool, way: &str) -> u64 {
     lost_on(image, &[], settings, preload, way)
 }
 
-/// The same with more options, such as those of another machine.
+/// As [`lost`], with more options, such as for another machine.
 fn lost_on(image: &str, more: &[&str], settings: &[&str], preload: bool, way: &str) -> u64 {
     let preload = if preload {
         "LD_PRELOAD=/usr/local/lib/libnagori-persist.so"

@@ -15,7 +15,8 @@ fn xml(text: &str) -> String {
     xml_text(text).replace('\n', "&#10;").replace('\t', "&#9;")
 }
 
-/// The same for text between elements. Not every reader knows characters by number there.
+/// Text between elements of XML, where not every reader knows characters by number. Characters that XML cannot have
+/// become question marks.
 fn xml_text(text: &str) -> String {
     let mut result = String::with_capacity(text.len());
     for c in text.chars() {

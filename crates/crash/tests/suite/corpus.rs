@@ -487,7 +487,7 @@ pub fn report() -> Report {
     search(&program, &record(&program, model(Order::Rvwmo)), 1)
 }
 
-/// The same bug in a longer run, by the other order of stores.
+/// A report of the same bug in a longer run, with the other order of stores.
 pub fn longer_report() -> Report {
     let (_dir, path) = compile();
     let program = Program::new(&path, "ring", 25, 3, 0);

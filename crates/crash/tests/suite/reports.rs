@@ -42,7 +42,7 @@ fn elements(text: &str) -> Vec<String> {
     names
 }
 
-/// The same with names that no format likes.
+/// The report with texts and names that no format likes.
 fn hostile(mut report: Report) -> Report {
     let frame = Frame {
         pc: 1,

@@ -74,7 +74,7 @@ pub enum Source {
     None,
     /// The hart's time in core cycles.
     Cycles,
-    /// The same without the time in `wfi`.
+    /// The hart's time in core cycles, without the time in `wfi`.
     ActiveCycles,
     /// Retired instructions.
     Instructions,
@@ -86,11 +86,11 @@ pub enum Source {
     Hits(fn(&Mix) -> u64, fn(&HartStats) -> u64),
     /// What the hart does in its L1D, besides what `Hart` counts.
     L1d(fn(&CacheCounts) -> u64),
-    /// The same of L1I.
+    /// What the hart does in its L1I, besides what `Hart` counts.
     L1i(fn(&CacheCounts) -> u64),
     /// What the hart does in the first outer level.
     L2(fn(&CacheCounts) -> u64),
-    /// The same in the last level, if that is not the only outer one.
+    /// What the hart does in the last level, if that is not the only outer one.
     Llc(fn(&CacheCounts) -> u64),
     /// What memory does for the hart.
     Memory(fn(&MemoryCounts) -> u64),

@@ -212,7 +212,7 @@ impl Caches {
         tags.clear();
     }
 
-    /// The same of all caches.
+    /// Drops every line of all caches without writing back.
     pub fn clear_all(&mut self) {
         self.tags.iter_mut().for_each(Tags::clear);
         self.directory = Directory::of(&self.tags);

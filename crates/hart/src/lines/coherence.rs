@@ -66,7 +66,7 @@ impl Coherence {
         }
     }
 
-    /// The same with outer cache levels, the nearest to the cores first.
+    /// Adds outer cache levels, the nearest to the cores first.
     pub fn with_levels(mut self, levels: &[LevelConfig]) -> Self {
         self.levels = Levels::new(self.l1d.len(), levels);
         self

@@ -170,7 +170,7 @@ impl HartCounts {
         }
     }
 
-    /// Those of a cache: L1D, L1I, then the outer levels.
+    /// The counts of a cache: 0 is L1D, 1 is L1I, then the outer levels follow.
     pub(super) fn at(&mut self, place: usize) -> &mut CacheCounts {
         match place {
             0 | 1 => &mut self.first[place],

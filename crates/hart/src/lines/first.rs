@@ -145,7 +145,7 @@ impl SavedFirst {
 }
 
 impl Coherence {
-    /// The same with MSHRs and prefetchers of the first-level caches for data and for instructions.
+    /// Adds MSHRs and prefetchers of the first-level caches, for data and for instructions.
     pub fn with_first(mut self, [data, inst]: [FirstConfig; 2]) -> Self {
         let harts = self.l1d.len();
         let on = data.keeps_order() || inst.keeps_order();
@@ -546,7 +546,7 @@ impl Hart {
         }
     }
 
-    /// The same for all sets.
+    /// As [`Hart::in_order`], before the hart looks at any set of the cache.
     pub(crate) fn all_in_order<Wd: World>(
         &mut self,
         w: &mut Wd,

@@ -54,10 +54,10 @@ counters! {
         /// Of L1D: core cycles in which a hart had asked for a line for a load that had not come.
         #[serde(default, skip_serializing_if = "is_zero")]
         pub pending_cycles: u64,
-        /// Those of the hits that were for accesses under a hint of Zihintntl that has an effect.
+        /// Hits of accesses under a hint of Zihintntl that has an effect.
         #[serde(default, skip_serializing_if = "is_zero")]
         pub nt_hits: u64,
-        /// The same of the misses.
+        /// Misses of accesses under such a hint.
         #[serde(default, skip_serializing_if = "is_zero")]
         pub nt_misses: u64,
     }

@@ -317,7 +317,7 @@ impl Coherence {
             .map_or(0, |l| l.config.latency)
     }
 
-    /// The same of the last level.
+    /// Cycles from a request of a core to the last level's answer; 0 without outer levels.
     pub(crate) fn last_latency(&self) -> u32 {
         let last = self.levels.levels.last();
         last.map_or(0, |l| l.config.latency)

@@ -1,11 +1,10 @@
 //! Everything that happens to a cache line: fills, upgrades, evictions, flushes, probes, who waits
 //! for them, and in which order they reach the bus.
 //!
-//! Actions that other harts can observe happen only while no other hart is behind
-//! ([`Hart::bus_free`]); if one is, the answer is [`NotNow`], and the instruction is executed again
-//! later. The same happens if memory does not answer at once: the hart is blocked, and executes the
-//! instruction again when the line has arrived ([`Hart::arrive`]). Transfers that are complete are
-//! not repeated.
+//! Actions that other harts can observe happen only while no other hart is behind ([`Hart::bus_free`]); if one is, the
+//! answer is [`NotNow`], and the instruction is executed again later. If memory does not answer at once, the answer is
+//! [`NotNow`], too: the hart is blocked, and executes the instruction again when the line has arrived
+//! ([`Hart::arrive`]). Transfers that are complete are not repeated.
 
 mod ahead;
 mod asking;
@@ -738,7 +737,7 @@ impl Hart {
         }
     }
 
-    /// The same with outer cache levels: each is asked in turn.
+    /// As [`Hart::clean_line`], with outer cache levels: each is asked in turn.
     fn clean_levels<W: World>(
         &mut self,
         w: &mut W,

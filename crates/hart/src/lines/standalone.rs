@@ -1,7 +1,7 @@
 //! The caches of some harts without the harts, for accesses that were recorded elsewhere.
 //!
-//! The same lines, levels, coherence and replacement as those of a machine, without time: a line is
-//! there at once. So prefetchers, miss status holding registers and banks take no part.
+//! Lines, levels, coherence and replacement are those of a machine, but there is no time: a line is there at once. So
+//! prefetchers, miss status holding registers and banks take no part.
 
 use super::coherence::Coherence;
 use super::level_stats::LevelStats;

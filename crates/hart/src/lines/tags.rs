@@ -61,7 +61,7 @@ impl Tags {
         self.victims.filled(i, self.ways);
     }
 
-    /// The same of a line that is to be replaced next.
+    /// Notes that a line was put into an entry that is to be replaced next.
     pub(super) fn filled_last(&mut self, i: usize) {
         self.victims.filled_last(i, self.ways);
     }
@@ -118,8 +118,8 @@ impl Tags {
         s + self.victims.choose(s, self.ways, empty)
     }
 
-    /// The same where an entry is reserved for another line that has not arrived yet, and counts as
-    /// just filled; `None` if there is no other.
+    /// As [`Tags::victim`], where an entry is reserved for another line that has not arrived yet, and counts as just
+    /// filled; `None` if there is no other.
     pub(super) fn victim_but(&mut self, line: u64, reserved: Option<usize>) -> Option<usize> {
         let s = self.set_start(line);
         let n = self.ways as usize;

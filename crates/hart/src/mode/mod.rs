@@ -20,7 +20,7 @@ use crate::world::World;
 
 /// Number of address bits within a block of the data filter, if its blocks are lines.
 const LINE_SHIFT: u32 = 6;
-/// The same if its blocks are pages.
+/// Number of address bits within a block of the data filter, if its blocks are pages.
 const PAGE_SHIFT: u32 = 12;
 
 /// Number of address bits within a block of the data filter, by [`Mode::LINES`].

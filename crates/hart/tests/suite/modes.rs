@@ -1,6 +1,5 @@
-//! The same random privileged programs in functional and timed mode, whole and
-//! in slices: what a program can see is the same; time is the same wherever it
-//! is promised to be.
+//! Random privileged programs in functional and timed mode, whole and in slices: what a program can see is the same;
+//! time is the same wherever it is promised to be.
 //!
 //! Promised: two equal runs give equal cycles and statistics in both modes. In
 //! functional mode cycles do not depend on how a run is cut into calls of

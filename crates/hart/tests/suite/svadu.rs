@@ -82,7 +82,7 @@ fn before(k: &Kind, timed: bool, adue: bool, level: u32, pte: u64) -> (Bare, u64
     before_with(k, timed, adue, (level, pte), |_| OPEN)
 }
 
-/// The same with protection that depends on the address of the entry.
+/// As [`before`], with protection that depends on the address of the entry.
 fn before_with(
     k: &Kind,
     timed: bool,

@@ -786,7 +786,7 @@ fn data_tlb_misses() {
 
 #[test]
 fn every_walk_is_charged() {
-    // The same page misses again and again, with a walk for the code in between or without.
+    // One page misses again and again, with a walk for the code in between or without.
     for (which, code_walks) in [(0, 1000), (1, 0)] {
         let body = [r(SfenceVma, 0, which, 0), i(Ld, 7, 1, 0), r(Add, 7, 7, 0)];
         let mut c = Case::new(&body).reg(1, 0x3000);

@@ -340,7 +340,7 @@ fn addresses_are_virtual() {
     both(|timed| {
         let mut b = bare(timed, &[]);
         let mut t = Sv39::new(b.w.ram(), BASE, BASE + 0x10000);
-        // The same page of code and of data twice.
+        // One page of code and one of data, each at two addresses.
         for va in [0x10_0000, 0x20_0000] {
             t.map(va, CODE, 4096, USER_ALL);
             t.map(va + 0x1000, DATA, 4096, USER_ALL);

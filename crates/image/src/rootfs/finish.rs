@@ -108,7 +108,7 @@ pub(crate) struct Origin<'a> {
 }
 
 impl Origin<'_> {
-    /// The same for the guest's own apt, unless the mirror is a directory of the host.
+    /// The entry for the guest's own apt, disabled if the mirror is a directory of the host.
     fn sources(self) -> String {
         let on = if self.mirror.starts_with("http") {
             ""
@@ -194,7 +194,7 @@ pub(crate) fn system(
         let usr = tree.directory("/usr")?;
         tree.set_time(usr, time);
     }
-    // The same in every copy, since the images are for repeatable experiments.
+    // It is the same in every copy, since the images are for repeatable experiments.
     tree.file("/etc/machine-id", 0o444, format!("{id}\n").as_bytes())?;
     dpkg::write(tree, packages, true)
 }

@@ -1,10 +1,9 @@
 //! Root file systems: ext4 images of Debian's riscv64 packages, built without root, byte for byte
 //! the same each time.
 //!
-//! Packages are chosen as apt would. Those of the base are unpacked into a tree that this
-//! crate manages itself, `finish` does what matters of their maintainer scripts, and `ext4` writes
-//! the image. Other packages of a system are then installed by dpkg itself, in a machine
-//! ([`Installer`]), where scripts of the user may run afterwards.
+//! Packages are chosen as apt would. The base's packages are unpacked into a tree that this crate manages itself,
+//! `finish` does what matters of their maintainer scripts, and `ext4` writes the image. Other packages of a system are
+//! then installed by dpkg itself, in a machine ([`Installer`]), where scripts of the user may run afterwards.
 //!
 //! Below the cache directory, `rootfs/` contains `packages/` (the .deb files, by their checksum),
 //! `resolved/` (which packages were chosen for which specification) and `images/KEY/`.

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 pub enum Base {
     /// Libraries and tools that programs expect; `nagori run` uses it.
     Run,
-    /// The same, and systemd, login and what an interactive system needs.
+    /// What [`Base::Run`] has, and systemd, login and what an interactive system needs.
     System,
 }
 

@@ -123,7 +123,7 @@ impl Tree {
         self.walk(path, true).ok()
     }
 
-    /// The same, but a link at the end is not followed.
+    /// As [`Tree::lookup`], but a link at the end is not followed.
     pub fn lookup_link(&self, path: &str) -> Option<Id> {
         self.walk(path, false).ok()
     }
@@ -238,7 +238,7 @@ impl Tree {
         self.file_from(path, Attributes::root(mode), &mut &*content)
     }
 
-    /// The same with an owner and a time.
+    /// As [`Tree::file`], with an owner and a time.
     pub fn file_as(&mut self, path: &str, a: Attributes, content: &[u8]) -> Result<(), Error> {
         self.file_from(path, a, &mut &*content)
     }

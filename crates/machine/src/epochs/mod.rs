@@ -120,9 +120,9 @@ pub struct EpochReport {
     pub of: String,
     /// What a miss that only reads is waited for on the emulated memory, in picoseconds.
     pub read_ps: u64,
-    /// The same for a miss that also writes back a line.
+    /// What a miss that also writes back a line is waited for on the emulated memory, in picoseconds.
     pub write_ps: u64,
-    /// The same for a miss on DRAM.
+    /// What a miss is waited for on DRAM, in picoseconds.
     pub dram_ps: u64,
     /// How many times longer that is than a hit in the last-level cache.
     pub weight: Weight,
@@ -165,7 +165,7 @@ pub(crate) struct Epochs {
 }
 
 impl Epochs {
-    /// Those of a description whose values are all there; `None` if it has no variant.
+    /// The epochs of a description whose values are all there; `None` if it has no variant.
     pub(super) fn new(c: &MachineConfig) -> Result<Option<Epochs>, EpochError> {
         let e = &c.epoch;
         let (Some(variant), Some(read), Some(write), Some(dram), Some(weight)) =

@@ -15,7 +15,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// zstd's level for the state, which is small.
 const STATE_LEVEL: i32 = 3;
-/// The same for the software, which has tens of megabytes.
+/// zstd's level for the software, which has tens of megabytes.
 const SOFTWARE_LEVEL: i32 = 1;
 
 /// Sizes of a written snapshot.
@@ -45,9 +45,8 @@ impl<W: Write> Write for Counted<W> {
 }
 
 impl Machine {
-    /// Writes a snapshot. May be called whenever [`Machine::run`] has returned; the run that
-    /// continues is not disturbed, and no untouched page of memory is touched. The same state gives
-    /// the same bytes.
+    /// Writes a snapshot. May be called whenever [`Machine::run`] has returned; the run that continues is not
+    /// disturbed, and no untouched page of memory is touched. Equal states give equal bytes.
     pub fn save(&self, out: impl Write, meta: &Meta) -> Result<Written, SnapshotError> {
         if self.within_block() {
             return Err(SnapshotError::WithinBlock);

@@ -206,7 +206,7 @@ fn nor_with_policies_that_depend_on_hits() {
     }
 }
 
-/// The same with MSHRs, banks and prefetchers.
+/// Outer levels with MSHRs, banks and prefetchers.
 pub const AHEAD: [&str; 2] = [
     "cache.l2={ level = 2, shared_by = 2, size = \"4 KiB\", ways = 4, latency = 12, inclusion = \"non-inclusive\", \
      mshrs = 1, banks = 2, bank_cycles = 2, prefetcher = \"stride\", degree = 2 }",

@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 enum Do {
     /// Stores a value to a place.
     St(usize, u64),
-    /// The same under `ntl.all`.
+    /// Stores a value to a place under `ntl.all`.
     Nt(usize, u64),
     /// Loads from a place.
     Ld(usize),
@@ -391,7 +391,7 @@ const SHARED: &str =
     "cache.llc={ level = 3, shared_by = \"all\", size = \"64 KiB\", ways = 8, latency = 40, \
     probe_latency = 20 }";
 
-/// The same with all stores, or every second one, under `ntl.all`.
+/// The test with all of its stores, or every second one, under `ntl.all`.
 fn nontemporal(test: &Test, all: bool) -> Test {
     let mut test = test.clone();
     let mut k = 0;

@@ -117,7 +117,7 @@ fn cost(settings: &[&str], timed: bool, engine: Engine, word: u32) -> (u64, u64,
 
 #[test]
 fn a_marker_costs_what_the_hint_costs_that_it_is() {
-    // The same hint with a number that means nothing.
+    // The hint that markers are, with a number that means nothing.
     let free = inst(Op::Slti, 0, A0, 0x4ef);
     for timed in [true, false] {
         let plain = cost(&[], timed, Engine::Interpreter, free);

@@ -48,7 +48,7 @@ fn digest(m: &Machine, code: bool) -> (String, u64) {
     (text, hash.digest())
 }
 
-/// The same without what makes accesses faster: a machine that has taken over code stores to the pages that it is in by
+/// A digest without what makes accesses faster: a machine that has taken over code stores to the pages that it is in by
 /// the long way.
 fn without_rights(digest: (String, u64)) -> (String, u64) {
     fn strip(value: &mut Value) {

@@ -48,7 +48,8 @@ impl Controller {
         Ok(self.foresee_in_engine(r))
     }
 
-    /// The same if many machines are busy, or if an earlier request was not certain.
+    /// As [`Controller::submit_foreseen`], by the full engine: requests overlap, or `serial` is not certain of this
+    /// one.
     fn foresee_in_engine(&mut self, r: Request) -> Arrived {
         let (tag, place) = match self.take_in(r) {
             Ok(entered) => entered,

@@ -515,15 +515,15 @@ impl Controller {
         self.access_as(at, r)
     }
 
-    /// The same for a request with an id chosen by the caller, under which
-    /// [`MemoryModel::unfinished_writes`](crate::MemoryModel::unfinished_writes) lists it. No
-    /// completion is kept for it.
+    /// As [`Controller::access`], for a request with an id chosen by the caller, under which
+    /// [`MemoryModel::unfinished_writes`](crate::MemoryModel::unfinished_writes) lists it. No completion is kept for
+    /// it.
     pub fn access_as(&mut self, at: Ps, r: Request) -> Result<Ps, Error> {
         self.check(at, r.addr, r.bytes)?;
         Ok(self.access_checked(at, r))
     }
 
-    /// The same for a request that is known to be one that this memory can have, at a time that it can represent.
+    /// As [`Controller::access_as`], for a request that this memory can have, at a time that it can represent.
     fn access_checked(&mut self, at: Ps, r: Request) -> Ps {
         let at = self.arrive(at);
         let tag = self.tag(at, r, true);

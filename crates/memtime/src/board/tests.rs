@@ -486,7 +486,7 @@ fn writes_reach_the_medium_by_their_column_command() {
         (nvmm.write_to_medium.count, dram.write_to_medium.count),
         (3, 1)
     );
-    // Those of NVMM have waited for activations; the answer came before.
+    // Writes to NVMM have waited for activations; the answer came before.
     let mean = |h: &crate::stats::Histogram| h.mean_ns().unwrap();
     assert!(mean(&nvmm.write_to_medium) > 1000.0 + mean(&nvmm.write_latency));
 }

@@ -40,7 +40,7 @@ pub struct Limits {
     pub read_data: u64,
     /// Write command to its first data, as the turnaround from reads counts it.
     pub write_data: u64,
-    /// The same, as write recovery and the turnaround to reads count it (latest strobe).
+    /// Write command to its first data, as write recovery and the turnaround to reads count it (latest strobe).
     pub write_data_late: u64,
     /// Clocks of one burst.
     pub burst: u64,

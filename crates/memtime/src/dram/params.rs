@@ -13,10 +13,10 @@ use crate::error::Error;
 pub enum Scheduler {
     /// The rules of this [module](super).
     General,
-    /// Those of Ramulator 2.1's controller for DDR with its scheduler `FRFCFS`, see
+    /// The rules of Ramulator 2.1's controller for DDR with its scheduler `FRFCFS`, see
     /// [`ControllerParams::ramulator2`].
     Ramulator2,
-    /// Those of DRAMsim3 with queues by bank, see [`ControllerParams::dramsim3`].
+    /// The rules of DRAMsim3 with queues by bank, see [`ControllerParams::dramsim3`].
     Dramsim3,
 }
 

@@ -111,13 +111,13 @@ impl fmt::Display for Command {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// The same bank.
+    /// Both go to one bank.
     Bank,
-    /// The same bank group, the same bank included.
+    /// Both go to one bank group, be it to one bank or to two.
     BankGroup,
     /// Another bank group of the same rank.
     OtherBankGroup,
-    /// The same rank, the same bank included.
+    /// Both go to one rank, be it to one bank or to two.
     Rank,
     /// Another rank of the same channel.
     OtherRank,

@@ -92,11 +92,11 @@ struct After {
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     rules: [Vec<Compiled>; N],
-    /// Those of scope bank that follow whatever happened before.
+    /// Rules of scope bank that follow whatever happened before.
     of_bank: [Vec<Distance>; N],
-    /// Those of wider scope, see [`Table::after`].
+    /// Rules of wider scope, see [`Table::after`].
     wider: Vec<After>,
-    /// The others: windows of a bank, and what depends on the state of the row.
+    /// The other rules: windows of a bank, and what depends on the state of the row.
     other: [Vec<Compiled>; N],
     rings: usize,
     pub banks: usize,

@@ -283,7 +283,7 @@ pub struct WearReport {
     /// Time to the first failure in seconds, if the interval repeats; `None`
     /// without writes or time.
     pub lifetime_s: Option<f64>,
-    /// The same with perfect levelling over all lines.
+    /// Time to the first failure in seconds, if the interval repeats with perfect levelling over all lines.
     pub lifetime_levelled_s: Option<f64>,
 }
 

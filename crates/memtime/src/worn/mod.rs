@@ -243,8 +243,8 @@ impl Worn {
         }
     }
 
-    /// The same while a move is in progress: every end of its accesses must be known by then, also
-    /// where the inner model has advanced further.
+    /// As [`Self::collect`], but only while a move is in progress: every end of its accesses must be known by then,
+    /// also where the inner model has advanced further.
     fn collect_moves(&mut self) {
         if self.levelling.as_ref().is_some_and(|l| !l.moves.is_empty()) {
             self.collect();
@@ -420,7 +420,7 @@ impl MemoryModel for Worn {
         Ok(end)
     }
 
-    /// Those of the inner model. A line that is being moved stays at its old place until it has
+    /// The inner model's unfinished writes of requests. A line that is being moved stays at its old place until it has
     /// been written at its new one, so moves lose nothing.
     fn unfinished_writes(&self, at: Ps) -> Result<Vec<u64>, Error> {
         if let Some(copy) = crate::window::later(self, self.latest, at)? {

@@ -128,7 +128,7 @@ impl Machine {
         Machine::from_source(library, &source, overrides)
     }
 
-    /// The same for the text of a description.
+    /// As [`Machine::load`], for the text of a description.
     pub fn from_source(
         library: &Library,
         source: &Source,
@@ -160,7 +160,7 @@ impl Machine {
         })
     }
 
-    /// The same, if its values are possible: for a description that was read from outside.
+    /// This description, if its values are possible: for one that was read from outside.
     pub fn checked(self) -> Result<Machine, ConfigError> {
         let source = Source {
             name: self.source.clone(),
@@ -172,8 +172,8 @@ impl Machine {
         Ok(self)
     }
 
-    /// The same with other values (`key=value`), checked. Presets and core descriptions are not
-    /// read again, so they cannot be changed.
+    /// This description with other values (`key=value`), checked. Presets and core descriptions are not read again, so
+    /// they cannot be changed.
     pub fn with(&self, overrides: &[String]) -> Result<Machine, ConfigError> {
         if overrides.is_empty() {
             return Ok(self.clone());
@@ -292,7 +292,7 @@ fn decode<T: DeserializeOwned>(source: &Source, value: Value) -> Result<T, Confi
     })
 }
 
-/// The same for a machine: where a number is missing, the error says which ones are possible.
+/// As [`decode`], for a machine: where a number is missing, the error says which ones are possible.
 fn decode_machine(source: &Source, table: Table) -> Result<MachineConfig, ConfigError> {
     decode(source, Value::Table(table.clone())).map_err(|e| match e {
         ConfigError::Invalid {

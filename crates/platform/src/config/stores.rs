@@ -43,7 +43,7 @@ pub struct NontemporalConfig {
     pub cached_copy: CachedCopy,
     /// How a combined line of which bytes are missing is written to DRAM.
     pub partial_dram: PartialWrite,
-    /// The same for NVMM, from `memory.nvmm_boundary` on.
+    /// How a combined line of which bytes are missing is written to NVMM, from `memory.nvmm_boundary` on.
     pub partial_nvmm: PartialWrite,
     /// Accesses under `ntl.p1`.
     pub p1: HintConfig,

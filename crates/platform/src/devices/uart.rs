@@ -26,7 +26,7 @@ const FIFO: usize = 16;
 const KIND: &str = "uart16550a";
 /// Number of consecutive reads of the line status after which a guest counts as polling for input.
 const POLLS: u8 = 8;
-/// The same for a guest that has polled before.
+/// Number of such reads after which a guest that has polled before gets its next byte.
 const POLLS_AGAIN: u8 = 2;
 
 mod ier {

@@ -125,7 +125,7 @@ impl Agent {
         self
     }
 
-    /// The same with the limit counted from the next slice on.
+    /// This agent with the limit counted from the next slice on.
     pub fn again(&self) -> Agent {
         Agent {
             deadline: None,

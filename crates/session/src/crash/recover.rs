@@ -23,7 +23,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 /// Core cycles between two looks whether NVMM was accessed.
 const LOOK: u64 = 5_000;
-/// The same between two looks whether the commands have ended.
+/// Core cycles between two looks whether the commands have ended.
 const SLICE: u64 = 100_000;
 /// Most bytes of output in a report.
 const SHOWN: usize = 2000;
@@ -130,7 +130,7 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
         Ok(all)
     }
 
-    /// The same with one more check, in this process.
+    /// These recoveries with one more check, in this process.
     pub fn checked_by(mut self, checker: Option<&'p Checker<'p>>) -> Self {
         self.checker = checker;
         self

@@ -9,7 +9,8 @@ use nagori_machine::{Machine, Stop};
 
 /// No guest that makes progress traps so often in a row.
 const MANY: u64 = 100_000;
-/// The same of interrupts, which a timer's divide into shorter rows.
+/// No guest that makes progress takes so many interrupts in a row; fewer than traps, as a timer's interrupts cut the
+/// rows short.
 const MANY_INTERRUPTS: u64 = 10_000;
 
 /// Watches for traps that cause themselves; reports the first.

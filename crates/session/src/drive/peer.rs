@@ -89,7 +89,7 @@ impl<'a> Peer<'a> {
         self.machine.as_ref()
     }
 
-    /// The same, taken off the wire.
+    /// The second machine, taken off the wire, unless it is switched off.
     pub fn into_machine(self) -> Option<Machine> {
         self.machine
     }

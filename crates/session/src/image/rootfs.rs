@@ -99,7 +99,7 @@ pub fn by_name(options: &Options, name: &str, caller: &dyn Caller) -> Result<Opt
     }
 }
 
-/// The same, if the name cannot denote anything else.
+/// As [`by_name`], if the name cannot denote anything else.
 pub fn named(options: &Options, name: &str, caller: &dyn Caller) -> Result<RootFs> {
     by_name(options, name, caller)?.ok_or_else(|| {
         Error::Request(format!("no root file system `{name}`: give run, system, or the start of a key of `nagori image \

@@ -167,8 +167,8 @@ pub fn in_guest(word: &str, home: &Path) -> PathBuf {
     home.join(word.trim_start_matches("./"))
 }
 
-/// Those of some words that name files of the host below its working directory that are not among `files`: the guest
-/// does not have them, unless a folder is shared.
+/// Which of some words name files of the host below its working directory that are not among `files`: the guest does
+/// not have them, unless a folder is shared.
 pub fn left_on_host<'a>(
     words: impl Iterator<Item = &'a str>,
     home: &Path,

@@ -35,7 +35,7 @@ pub(crate) enum Input {
     None,
     /// Its content is available whenever the program reads.
     File(File),
-    /// The same.
+    /// Bytes that are available whenever the program reads.
     Bytes(Cursor<Arc<[u8]>>),
     /// Input that arrives at any time.
     Live(Arc<OwnedFd>),

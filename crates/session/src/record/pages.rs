@@ -65,7 +65,7 @@ mod tests {
         let mut p = Pages::new(3 << 12);
         let far = 0x7fff_0000_0000;
         assert_eq!(p.physical(far + 0x123), Some(0x123));
-        // The same place among the recent ones.
+        // Another page with the same place among the recent ones.
         assert_eq!(p.physical(far + ((RECENT as u64) << 12)), Some(0x1000));
         assert_eq!(p.physical(far + 0xfff), Some(0xfff));
         assert_eq!(p.physical(0), Some(0x2000));

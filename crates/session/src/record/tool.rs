@@ -78,7 +78,7 @@ pub fn build(dir: &Path) -> Result<Tool> {
 impl Tool {
     /// The command to which a program is appended. Events go to a pipe that the command inherits.
     pub fn command(&self, pipe: RawFd) -> Command {
-        // The same addresses in every run.
+        // Without address space layout randomisation, addresses are equal in every run.
         let mut c = Command::new("setarch");
         c.arg("-R")
             .arg(self.dir.join(format!("nagori-{PLATFORM}")))

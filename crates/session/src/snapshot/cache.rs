@@ -55,7 +55,7 @@ pub fn dir(images: &Path) -> PathBuf {
     images.join("boots")
 }
 
-/// A cached boot, newly made if there is none. The same file serves any number of runs.
+/// A cached boot, newly made if there is none. One file serves any number of runs.
 ///
 /// Several processes may ask at once: one boots, the others wait. An interrupted boot leaves
 /// nothing behind that could be taken for a cached boot.

@@ -293,7 +293,7 @@ impl Emitter<'_> {
         );
     }
 
-    /// The same for the line of the address `rax`. Keeps only that.
+    /// As [`Self::unless_missing`], for the line of the address `rax`. Keeps only `rax`.
     fn unless_target_missing(&mut self, s: &Predicted) {
         dynasm!(self.a; .arch x64
             ; mov rcx, rax

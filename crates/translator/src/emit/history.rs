@@ -10,10 +10,10 @@ pub(super) enum Seen {
     All,
     /// That of the first packet of a block.
     Near,
-    /// The same if the block was jumped to, else that which is handed on: its first packet, where it begins with the
-    /// second half.
+    /// For the first packet of a block that begins with the packet's second half: as `Near` if the block was jumped to,
+    /// else the history that is handed on.
     Own,
-    /// Of the packet behind that one: all, if it was jumped to.
+    /// For the packet behind that one: as `All` if the block was jumped to, else as `Near`.
     Behind,
 }
 
@@ -88,8 +88,8 @@ impl Emitter<'_> {
         );
     }
 
-    /// The same in two registers, whose sum is the address: most branches wait for this one, so what does not depend on
-    /// the history is done beside it. The history is in the first one, and is not in the second.
+    /// As [`Self::direction`], in two registers, whose sum is the address: most branches wait for this one, so what
+    /// does not depend on the history is done beside it. The history is in the first one, and is not in the second.
     pub(super) fn direction_in_two(&mut self, r: u8, other: u8, last: i32) {
         let of_pc = Hash::new(self.s.config.predictor).of_pc(last as u64);
         dynasm!(self.a; .arch x64

@@ -3,8 +3,8 @@
 use super::*;
 
 impl Emitter<'_> {
-    /// An instruction waits for registers that loads of the block have left on their way. Those of earlier blocks are
-    /// none of this block's: it is left at its start otherwise.
+    /// An instruction waits for registers that loads of the block have left on their way. Loads of earlier blocks do
+    /// not matter here: where one is needed, the block is left at its start.
     pub(super) fn await_loads(&mut self, i: usize, p: &PreOp) {
         let all = waits_for_loads(p) && self.has_buffers();
         let needs = if all {

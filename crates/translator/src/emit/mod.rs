@@ -462,7 +462,7 @@ impl Emitter<'_> {
         self.count_with(self.b.pending);
     }
 
-    /// The same with what is pending, besides the halves that the block leaves open.
+    /// As [`Self::count`], with what is pending given, besides the halves that the block leaves open.
     fn count_with(&mut self, pending: Pending) {
         if !self.timed {
             return;

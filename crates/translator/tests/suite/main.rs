@@ -1,6 +1,6 @@
 //! The translator. One program for all files, since each one would compile the engines again.
 
-// The same programs, worlds and generators as for the interpreter.
+// Programs, worlds and generators are those of the interpreter's tests.
 #[path = "../../../hart/tests/suite/common/mod.rs"]
 mod common;
 mod cuts;

@@ -14,7 +14,7 @@ use std::num::NonZeroUsize;
 
 /// Number of queued bytes for the guest from which on no more packets are made.
 const QUEUE_BYTES: usize = 1 << 20;
-/// The same as a number of frames.
+/// Number of queued frames for the guest from which on no more packets are made.
 const QUEUE_FRAMES: usize = 1024;
 /// Offset of the checksum in a TCP header.
 const TCP_CHECKSUM: u16 = 16;

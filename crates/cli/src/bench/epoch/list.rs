@@ -53,7 +53,7 @@ const OWN: &[Program] = &[
     of!("quantum", 1, ["-DKIND=9"]),
 ];
 
-/// Those of `nagori bench speed` that are taken as well.
+/// Programs of `nagori bench speed` that are taken as well.
 const SPEED: &[&str] = &[
     "integer", "mix", "sort", "random", "stream", "matrix", "bytecode", "compress",
 ];

@@ -247,7 +247,7 @@ impl Ready {
         )
     }
 
-    /// The same for a machine, changes of its description, and firmware.
+    /// As [`Ready::boot`], with the machine, changes of its description and the firmware themselves instead of a way.
     pub fn boot_with(
         (machine, settings): (&str, &[String]),
         firmware: Software,
@@ -301,7 +301,7 @@ impl Ready {
         self.start_after(None, caller)
     }
 
-    /// The same. What two machines that are not needed any more have translated is used again.
+    /// As [`Ready::start`]; what two machines that are not needed any more have translated is used again.
     fn start_after(
         &self,
         spent: Option<(Machine, Machine)>,
@@ -325,8 +325,8 @@ impl Ready {
         Ok((m, joined))
     }
 
-    /// The same machines behind a transfer in each direction with the timing model on, which neither count: their
-    /// caches and predictors are as they are between transfers.
+    /// These machines as they are after a transfer in each direction with the timing model on, neither of which counts:
+    /// their caches and predictors are in the state in which they are between transfers.
     pub fn warmed(&self, bytes: u64, caller: &dyn Caller) -> anyhow::Result<Ready> {
         let (mut m, mut joined) = self.start(&())?;
         for up in [true, false] {
@@ -368,7 +368,7 @@ impl Ready {
         Ok((rates, counts))
     }
 
-    /// The same when nothing is on the wire any more, which a checkpoint does not have.
+    /// As [`Ready::of`], once no frame is on the wire any more: a checkpoint does not contain those.
     fn settled(
         m: &mut Machine,
         joined: &mut Peer<'_>,
@@ -390,7 +390,7 @@ impl Ready {
 }
 
 /// Pairs of machines that have done their work, with what they have translated: at most one for each cell that is being
-/// measured. Those of another way are of no use, so cells of a way follow on each other.
+/// measured. Machines of another way are of no use, so cells of a way follow on each other.
 #[derive(Default)]
 pub struct Spent(Mutex<Vec<(Machine, Machine)>>);
 

@@ -37,7 +37,7 @@ impl Engine {
         }
     }
 
-    /// The same for a machine.
+    /// The engine for a machine. An error if this build does not have it.
     fn of_machine(self) -> anyhow::Result<Best> {
         if !self.is_built() {
             bail!(

@@ -18,7 +18,7 @@ pub fn own_time() -> anyhow::Result<f64> {
     time(UsageWho::RUSAGE_SELF)
 }
 
-/// The same for terminated child processes.
+/// Processor time of terminated child processes so far, user and system, in seconds.
 pub fn child_time() -> anyhow::Result<f64> {
     time(UsageWho::RUSAGE_CHILDREN)
 }

@@ -51,7 +51,7 @@ pub fn command(a: &SpeedArgs, messages: &Messages) -> anyhow::Result<Exit> {
     if wanted(BOOT) && (!a.quick || !a.only.is_empty()) {
         rows.extend(session.boot()?);
     }
-    // Those of other machines are beside them.
+    // Goals and ratios are about the main machine; rows of other machines are only shown beside its own.
     let main = Some(&session.description.config.name);
     let own = |r: &&Row| r.machine.is_none() || r.machine.as_ref() == main;
     let own: Vec<Row> = rows.iter().filter(own).cloned().collect();

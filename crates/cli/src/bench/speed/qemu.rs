@@ -1,4 +1,4 @@
-//! The same work in the packaged QEMU.
+//! The benchmark's programs, and its boot, in the packaged QEMU.
 
 use super::host;
 use anyhow::{bail, Context};

@@ -32,7 +32,7 @@ pub struct Row {
     pub instructions: Option<u64>,
     /// Processor time of the host, all threads, user and system, in seconds.
     pub cpu_seconds: f64,
-    /// The same of all runs, if there are several.
+    /// Processor time of all runs, in seconds, if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_seconds_sample: Option<Sample>,
     /// Million instructions per second of processor time.
@@ -165,7 +165,7 @@ pub fn table(rows: &[Row]) -> String {
             real(r.own_memory_bytes.map(|b| b as f64 / 1_048_576.0), 1),
         ];
         if compared {
-            // The same work, so times can be compared even if QEMU does not count instructions.
+            // QEMU does the same work, so times can be compared even if it does not count instructions.
             cells.push(real(qemu(r).map(|q| q.cpu_seconds / r.cpu_seconds), 3));
         }
         if several {

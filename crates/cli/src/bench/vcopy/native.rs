@@ -1,4 +1,4 @@
-//! The same source on this host.
+//! Compiles the benchmark's source for this host, and runs it here.
 
 use super::cells::{Cell, Place};
 use super::rows::{self, Row};

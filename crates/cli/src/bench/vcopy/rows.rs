@@ -117,7 +117,7 @@ pub struct Row {
     /// Counters of the processor.
     #[serde(flatten)]
     pub counts: BTreeMap<String, u64>,
-    /// The same of the producer alone.
+    /// Counters of the processor for the producer alone.
     pub producer: BTreeMap<String, u64>,
     /// The producer's cycles for a packet, waiting included.
     pub cycles_per_packet: f64,

@@ -136,7 +136,7 @@ impl Coherence {
     }
 
     /// A cache is going to get a line, or stores to it are to be ordered: it leaves all buffers in which it is
-    /// combined. Those of the hart `of` give `own` as their reason.
+    /// combined. For the hart `of` the reason is `own`, for others a probe.
     pub(in crate::lines) fn leave_buffers(
         &mut self,
         line: u64,

@@ -68,7 +68,7 @@ struct Leaving {
 pub(crate) enum Awaits {
     /// Everything that it has stored is visible.
     All,
-    /// The same of a line.
+    /// Everything that it has stored to a line is visible.
     Line(u64),
     /// Everything in the store buffer is visible.
     Queue,

@@ -11,7 +11,7 @@ counters! {
     pub struct StoreStats {
         /// Stores that took an entry of the store buffer or joined one.
         pub buffered: u64,
-        /// Those of them that joined an entry.
+        /// Buffered stores that joined an entry.
         pub coalesced: u64,
         /// Entries written to the cache.
         pub drained: u64,
@@ -41,7 +41,7 @@ counters! {
         pub combined: u64,
         /// Combined lines written to memory, with all of their bytes.
         pub evicted_full: u64,
-        /// The same with some of their bytes.
+        /// Combined lines written to memory, with only some of their bytes.
         pub evicted_partial: u64,
         /// Partial ones that memory has read before.
         pub evicted_reads: u64,

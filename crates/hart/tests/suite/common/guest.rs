@@ -4,7 +4,7 @@ use nagori_ram::GuestRam;
 
 /// Rights of a user page that may do everything: D A U X W R V.
 pub const USER_ALL: u64 = 0xdf;
-/// The same for supervisor pages.
+/// Rights of a supervisor page that may do everything: D A X W R V.
 pub const SUPER_ALL: u64 = 0xcf;
 
 /// Builds an Sv39 table in guest memory.

@@ -76,7 +76,7 @@ pub fn set_up(image: &Image, way: Way) -> (Flat, Hart, u64) {
     set_up_with(image, way, HartConfig::rocket())
 }
 
-/// The same with another core.
+/// As [`set_up`], with another core.
 pub fn set_up_with(image: &Image, way: Way, config: HartConfig) -> (Flat, Hart, u64) {
     let w = Flat::new(BASE, MEMORY, 1, &config).expect("memory");
     let ram = w.ram();

@@ -29,12 +29,12 @@ impl Machine {
 }
 
 impl<E: Engine<Flat>> Machine<E> {
-    /// The same, with an engine for each hart.
+    /// As [`Machine::new`], with an engine for each hart.
     pub fn with_engines(programs: &[Vec<u32>], timed: bool, engine: impl Fn() -> E) -> Self {
         Self::with_core(HartConfig::rocket(), programs, timed, engine)
     }
 
-    /// The same of another core; lines take longer if it does not wait for loads.
+    /// As [`Machine::with_engines`], with another core; lines take longer if it does not wait for loads.
     pub fn with_core(
         config: HartConfig,
         programs: &[Vec<u32>],

@@ -101,7 +101,7 @@ fn an_image_is_clean_and_holds_the_tree() {
         2000
     );
 
-    // The same tree, staged elsewhere, is the same image.
+    // An equal tree that was staged elsewhere gives an equal image.
     let again = dir.path().join("again");
     write(&sample(&dir.path().join("elsewhere")), &FORMAT, &again).unwrap();
     assert!(fs::read(&image).unwrap() == fs::read(&again).unwrap());

@@ -161,7 +161,7 @@ pub fn programs(of: &str) -> Option<Vec<(String, Vec<u8>)>> {
     programs_built(of, &Build::default())
 }
 
-/// The same, built in a way.
+/// As [`programs`], with the options of a build.
 pub fn programs_built(of: &str, build: &Build) -> Option<Vec<(String, Vec<u8>)>> {
     let required = std::env::var_os("NAGORI_REQUIRE_TOOLS").is_some_and(|v| v == "1");
     for tool in ["make", "riscv64-linux-gnu-gcc"] {

@@ -47,7 +47,7 @@ pub fn li(rd: u8, value: i32) -> Vec<u32> {
     }
 }
 
-/// The same for an address without a sign.
+/// As [`li`], for an address, whose highest bit is no sign.
 pub fn li_address(rd: u8, value: u64) -> Vec<u32> {
     let mut words = li(rd, (value >> 12) as i32);
     words.push(op(Op::Slli, rd, rd, 0, 12));
@@ -89,7 +89,7 @@ impl Program {
         parts
     }
 
-    /// The same as an ELF file for `nagori bare`.
+    /// The program's image as an ELF file for `nagori bare`.
     pub fn elf(&self, harts: u64) -> Vec<u8> {
         let parts = self.image(harts);
         let mut head = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();

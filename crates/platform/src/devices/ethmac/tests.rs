@@ -228,7 +228,7 @@ fn a_frame_takes_its_time_on_the_wire() {
 
 #[test]
 fn an_access_that_comes_late_sees_what_was_due_at_its_own_time() {
-    // The same program, with and without events of the machine in between.
+    // A program runs with and without events of the machine in between.
     let run = |events: bool| {
         let b = bench();
         b.put(BASE + 0x1000, &frame([0xff; 6], 60));

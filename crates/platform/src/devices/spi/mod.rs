@@ -270,7 +270,8 @@ impl Spi {
         self.ready = self.ready.max(at.saturating_add(inactive));
     }
 
-    /// The same by a change of a register: behind the frame that is on the wire.
+    /// A change of a register ends the assertion of the chip select, behind the frame that is on the wire if there is
+    /// one.
     fn change(&mut self, now: Ps) {
         match &mut self.frame {
             Some(frame) => frame.releases = true,

@@ -182,7 +182,7 @@ fn what_was_open_is_open_after_a_restore_or_stale() {
     let state = b.device.save();
     fs::remove_file(dir.path().join("g")).unwrap();
 
-    // The same memory, but another device.
+    // The memory stays, but the device is another one.
     b.device = super::super::VirtioMmio::new(Share::new("data".into(), COST));
     b.device.load(&state).unwrap();
     assert_eq!(b.device.save(), state);
