@@ -115,15 +115,31 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
         "nvmm_image" => vec![vec![], crate::nvmm::seed()],
         "disk_overlay" => vec![vec![], crate::virtio::overlay_seed()],
         "control_message" => vec![
-            text(r#"{"jsonrpc":"2.0","id":1,"method":"set","params":{"values":{"method":"fine","coarse_read":300,"timed":true}}}"#),
-            text(r#"[{"jsonrpc":"2.0","id":"a","method":"status"},{"jsonrpc":"2.0","method":"pause","params":{}},{"jsonrpc":"2.0","id":null,"method":"schema","params":[]}]"#),
+            text(concat!(
+                r#"{"jsonrpc":"2.0","id":1,"method":"set","#,
+                r#""params":{"values":{"method":"fine","coarse_read":300,"timed":true}}}"#,
+            )),
+            text(concat!(
+                r#"[{"jsonrpc":"2.0","id":"a","method":"status"},"#,
+                r#"{"jsonrpc":"2.0","method":"pause","params":{}},"#,
+                r#"{"jsonrpc":"2.0","id":null,"method":"schema","params":[]}]"#,
+            )),
             text(r#"{"jsonrpc":"2.0","id":3,"method":"snapshot","params":{"path":"/x"}}"#),
             text(r#"{"jsonrpc":"2.0","id":3,"method":"dump_statistics","params":{"label":18446744073709551615}}"#),
         ],
         "gdb_packets" => vec![
-            text("\x02qSupported:multiprocess+;swbreak+;hwbreak+\n?\nqfThreadInfo\nHgp1.2\ng\nqXfer:features:read:target.xml:0,ffb\n"),
-            text("\x00Z0,80000010,2\nvCont;c\nm80000000,40\nM80000100,2:0102\nX80000100,2:ab\nz0,80000010,2\nvCont;s:1;c\nD\n"),
-            text("\x03Hg-1\nT0\nvCont;s:0\nvCont;r80000000,80000010:2;c\nP1=0102030405060708\np20\nZ2,80000100,8\nqRcmd,7374617473\n!\x03+-\nk\n"),
+            text(
+                "\x02qSupported:multiprocess+;swbreak+;hwbreak+\n?\nqfThreadInfo\nHgp1.2\ng\n\
+                 qXfer:features:read:target.xml:0,ffb\n",
+            ),
+            text(
+                "\x00Z0,80000010,2\nvCont;c\nm80000000,40\nM80000100,2:0102\nX80000100,2:ab\n\
+                 z0,80000010,2\nvCont;s:1;c\nD\n",
+            ),
+            text(
+                "\x03Hg-1\nT0\nvCont;s:0\nvCont;r80000000,80000010:2;c\nP1=0102030405060708\np20\n\
+                 Z2,80000100,8\nqRcmd,7374617473\n!\x03+-\nk\n",
+            ),
         ],
         "symbol_file" => vec![
             program(),

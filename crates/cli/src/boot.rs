@@ -103,7 +103,8 @@ pub struct BootArgs {
     /// `nagori image list`, or the file of an ext4 image. `system` boots systemd to a login (root,
     /// no password); with --run the command is run in the root file system, without systemd. It is
     /// /dev/vda; the disks of --disk follow.
-    #[arg(long, value_name = "NAME|FILE", num_args = 0..=1, default_missing_value = "system", help_heading = "Software")]
+    #[arg(long, value_name = "NAME|FILE", num_args = 0..=1, default_missing_value = "system",
+          help_heading = "Software")]
     pub rootfs: Option<String>,
     /// How the guest's kernel sees NVMM [default: as the machine's description says].
     #[arg(long, value_name = "HOW", help_heading = "Machine")]

@@ -430,7 +430,8 @@ fn show_calibration(a: &NativeArgs) -> anyhow::Result<Exit> {
     }
     let [memory, llc, l2] = m.bytes.map(|b| b >> 10);
     output::print(&format!(
-        "# Measured by chains of pointers through {memory} KiB (memory), {llc} KiB (last level: {} ps) and {l2} KiB (L2: {} ps).\n\
+        "# Measured by chains of pointers through {memory} KiB (memory), {llc} KiB (last level: {} ps) \
+         and {l2} KiB (L2: {} ps).\n\
          # Rounds through memory lay {}.{} % apart.\n\
          dram = \"{} ps\"\nweight = \"{}\"\nl2_weight = \"{}\"\n",
         m.llc.0, m.l2.0, m.spread_permille / 10, m.spread_permille % 10, m.dram.0, m.weight, m.l2_weight

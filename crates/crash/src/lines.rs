@@ -148,7 +148,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_map_of_lines_is_a_map(changes in proptest::collection::vec((0u64..90, any::<bool>(), any::<u8>()), 0..200)) {
+        fn a_map_of_lines_is_a_map(
+            changes in proptest::collection::vec((0u64..90, any::<bool>(), any::<u8>()), 0..200),
+        ) {
             let mut ours = Lines::default();
             let mut theirs = BTreeMap::new();
             let mut copy = None;

@@ -155,8 +155,13 @@ proptest! {
     fn any_damage_does_not_panic(at in any::<prop::sample::Index>(), change in 1u8..=255, kind in 0usize..4) {
         let data = tar(&[("./a", b"x")]);
         let zst = zstd::encode_all(&data[..], 1).unwrap();
-        let (name, bytes) = [("data.tar", data.clone()), ("data.tar.gz", gz(&data)), ("data.tar.zst", zst), ("data.tar.xz", XZ.to_vec())]
-            [kind].clone();
+        let archives = [
+            ("data.tar", data.clone()),
+            ("data.tar.gz", gz(&data)),
+            ("data.tar.zst", zst),
+            ("data.tar.xz", XZ.to_vec()),
+        ];
+        let (name, bytes) = archives[kind].clone();
         let mut deb = ar(&[VERSION, (name, &bytes)]);
         let i = at.index(deb.len());
         deb[i] ^= change;

@@ -300,7 +300,8 @@ mod tests {
     #[test]
     fn configuration() {
         let text = "// comment\n# another\nAcquire::http::Proxy \"http://p.example:3128/\";\n\
-            Acquire {\n  http { Proxy::m.example DIRECT; };\n /* Check-Date \"x\"; */\n Check-Valid-Until \"false\";\n};\n\
+            Acquire {\n  http { Proxy::m.example DIRECT; };\n /* Check-Date \"x\"; */\n \
+            Check-Valid-Until \"false\";\n};\n\
             APT::Architectures { \"riscv64\"; };\nAcquire::https::proxy \"\";\n#clear X;\n";
         let p = Proxies::parse(text).unwrap();
         let of = |uri: &str| p.of(uri);

@@ -166,7 +166,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_is_read_again(name in "[a-z][a-z0-9+.-]{1,8}", sign in 0usize..5, version in "[0-9][0-9a-z.+~-]{0,6}") {
+        fn what_is_printed_is_read_again(
+            name in "[a-z][a-z0-9+.-]{1,8}",
+            sign in 0usize..5,
+            version in "[0-9][0-9a-z.+~-]{0,6}",
+        ) {
             let text = format!("{name} ({} {version})", Comparison::ALL[sign].0);
             let read = parse(&text).unwrap();
             prop_assert_eq!(read[0][0].to_string(), text);

@@ -140,9 +140,15 @@ fn is_whole(index: &Index, set: &[Id]) -> bool {
 proptest! {
     /// A solution is whole; where none is found, none of all sets is one.
     #[test]
-    fn solutions_are_found_if_there_are_any(packages in prop::collection::vec(
-        (prop::collection::vec(prop::collection::vec(0usize..7, 1..3), 0..3), prop::collection::vec(0usize..7, 0..2)), 2..7))
-    {
+    fn solutions_are_found_if_there_are_any(
+        packages in prop::collection::vec(
+            (
+                prop::collection::vec(prop::collection::vec(0usize..7, 1..3), 0..3),
+                prop::collection::vec(0usize..7, 0..2),
+            ),
+            2..7,
+        ),
+    ) {
         let index = drawn(&packages);
         let wanted = ["p0".to_string()];
         match solve(&index, &wanted) {

@@ -258,7 +258,8 @@ pub const SETS: [&str; 2] = [
     "base-files base-passwd bash bzip2 coreutils dash debianutils diffutils findutils grep gzip hostname libc-bin \
      libgcc-s1 libgomp1 libstdc++6 python3-minimal sed sqlite3 tar xz-utils",
     "apt bsdutils daxctl dbus e2fsprogs init-system-helpers iproute2 kmod libpam-modules libpam-runtime login mount \
-     ncurses-base ncurses-bin ndctl numactl passwd perl-base procps systemd systemd-sysv udev util-linux openssh-server",
+     ncurses-base ncurses-bin ndctl numactl passwd perl-base procps systemd systemd-sysv udev util-linux \
+     openssh-server",
 ];
 
 /// This host's apt, with an index of packages and nothing installed.
@@ -283,7 +284,8 @@ impl Apt {
         std::fs::write(d.join("sources.list"), source).unwrap();
         let d = d.display();
         let text = format!(
-            "#clear APT::Architectures;\n#clear APT::Update;\nAPT::Architecture \"riscv64\";\nAPT::Architectures {{ \"riscv64\"; }};\n\
+            "#clear APT::Architectures;\n#clear APT::Update;\n\
+             APT::Architecture \"riscv64\";\nAPT::Architectures {{ \"riscv64\"; }};\n\
              APT::Sandbox::User \"root\";\nAPT::Default-Release \"\";\nAcquire::Languages \"none\";\n\
              Dir::State \"{d}\";\nDir::State::lists \"{d}/lists\";\nDir::State::status \"{d}/status\";\n\
              Dir::Cache \"{d}\";\nDir::Etc::sourcelist \"{d}/sources.list\";\nDir::Etc::sourceparts \"{d}/parts\";\n\

@@ -485,7 +485,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn counts_add_up_across_wraps(bits in 8u8..=63, first: u64, steps in proptest::collection::vec(any::<u64>(), 1..50)) {
+        fn counts_add_up_across_wraps(
+            bits in 8u8..=63,
+            first: u64,
+            steps in proptest::collection::vec(any::<u64>(), 1..50),
+        ) {
             let mask = (1u64 << bits) - 1;
             let mut m = meter(bits, first & mask);
             let mut value = first & mask;

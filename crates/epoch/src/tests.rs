@@ -423,10 +423,32 @@ proptest! {
 
     /// One epoch, or the same split into many: the sum is the same to a femtosecond an epoch.
     #[test]
-    fn the_length_of_epochs_does_not_matter(n in 1u64..400, stall in 1u64..1 << 20, wb in 0u64..40, period in 1u64..5000) {
-        let p = Params { clock: Period::of_fraction((period * 7).into(), 7 * 3).unwrap_or(Period::of_ps(333).unwrap()), ..params(Variant::Koshiba) };
-        let piece = Counts { stall_cycles: stall, llc_hits: 7, llc_misses: 13, writebacks: wb, all_misses: 29, prefetch_misses: 2, ..Counts::default() };
-        let whole = Counts { stall_cycles: stall * n, llc_hits: 7 * n, llc_misses: 13 * n, writebacks: wb * n, all_misses: 29 * n, prefetch_misses: 2 * n, ..Counts::default() };
+    fn the_length_of_epochs_does_not_matter(
+        n in 1u64..400,
+        stall in 1u64..1 << 20,
+        wb in 0u64..40,
+        period in 1u64..5000,
+    ) {
+        let clock = Period::of_fraction((period * 7).into(), 7 * 3).unwrap_or(Period::of_ps(333).unwrap());
+        let p = Params { clock, ..params(Variant::Koshiba) };
+        let piece = Counts {
+            stall_cycles: stall,
+            llc_hits: 7,
+            llc_misses: 13,
+            writebacks: wb,
+            all_misses: 29,
+            prefetch_misses: 2,
+            ..Counts::default()
+        };
+        let whole = Counts {
+            stall_cycles: stall * n,
+            llc_hits: 7 * n,
+            llc_misses: 13 * n,
+            writebacks: wb * n,
+            all_misses: 29 * n,
+            prefetch_misses: 2 * n,
+            ..Counts::default()
+        };
         let mut ledger = Ledger::new();
         for _ in 0..n {
             ledger.add(&delay_with(p, piece), Ps::ZERO);
@@ -440,7 +462,9 @@ proptest! {
     }
 
     #[test]
-    fn the_ledger_loses_nothing(steps in proptest::collection::vec((-1i64 << 40..1 << 40, 0u64..1 << 40, 0u64..1 << 20), 0..200)) {
+    fn the_ledger_loses_nothing(
+        steps in proptest::collection::vec((-1i64 << 40..1 << 40, 0u64..1 << 40, 0u64..1 << 20), 0..200),
+    ) {
         let mut ledger = Ledger::new();
         for (delay, overhead, waited) in steps {
             ledger.add_amount(Amount::from((delay >> 40, (delay << 12) as u64)));

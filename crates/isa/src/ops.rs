@@ -25,7 +25,10 @@ pub struct OpInfo {
 }
 
 macro_rules! ops {
-    ($($(#[$section:meta])* $ext:ident { $($op:ident $name:literal $match_:literal $mask:literal $format:ident;)* })*) => {
+    ($(
+        $(#[$section:meta])*
+        $ext:ident { $($op:ident $name:literal $match_:literal $mask:literal $format:ident;)* }
+    )*) => {
         /// An instruction: the mnemonic in camel case without the dots (`fcvt.w.s` is `FcvtWS`).
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
         #[repr(u16)]

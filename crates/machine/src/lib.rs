@@ -117,7 +117,8 @@ pub enum MachineError {
     ImageDiffers(u64),
     /// Parallel harts while the content of caches is tracked.
     #[error("harts cannot run at the same time while what caches hold is tracked: stores reach lines that others have \
-        taken a little late; set memory.track_persistence=false in the machine's description, or run without --parallel")]
+        taken a little late; set memory.track_persistence=false in the machine's description, or run without \
+        --parallel")]
     ParallelTracked,
     /// Epochs whose values are out of range or cannot be measured.
     #[error("epochs: {0}")]

@@ -161,8 +161,8 @@ impl Foreign<'_> {
                 Err(Errno::ESRCH) => return Ok(()),
                 Err(e) => {
                     let what = format!(
-                        "thread {} cannot be stopped (ptrace needs the same user, and kernel.yama.ptrace_scope at 0, or root; \
-                         and no debugger)",
+                        "thread {} cannot be stopped (ptrace needs the same user, and kernel.yama.ptrace_scope at 0, \
+                         or root; and no debugger)",
                         tid.0
                     );
                     return Err(Error::io(what, e));

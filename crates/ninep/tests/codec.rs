@@ -76,7 +76,10 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_refused_or_encoded_again(mut bytes in prop::collection::vec(any::<u8>(), 0..300), kind in 0u8..=130) {
+    fn any_bytes_are_refused_or_encoded_again(
+        mut bytes in prop::collection::vec(any::<u8>(), 0..300),
+        kind in 0u8..=130,
+    ) {
         let _ = Request::decode(&bytes);
         if bytes.len() >= HEADER {
             let size = bytes.len() as u32;

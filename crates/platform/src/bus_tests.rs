@@ -536,11 +536,22 @@ proptest! {
             let step = |bus: &mut Bus| {
                 bus.run_events(Ps(now));
                 prop_assert!(bus.next_event() > Ps(now));
-                let result = if is_write { bus.write(addr, size, value, Ps(now), 1).map(|_| 0) } else { bus.read(addr, size, Ps(now), 1).map(|r| match r {
+                let result = if is_write {
+                    bus.write(addr, size, value, Ps(now), 1).map(|_| 0)
+                } else {
+                    bus.read(addr, size, Ps(now), 1).map(|r| match r {
                         BusRead::Value(v) => v,
                         BusRead::Control(_) => 0,
-                    }) };
-                Ok((result, bus.hart_lines(0), bus.hart_lines(1), bus.next_event(), bus.take_power_request(), bus.take_dma_writes()))
+                    })
+                };
+                Ok((
+                    result,
+                    bus.hart_lines(0),
+                    bus.hart_lines(1),
+                    bus.next_event(),
+                    bus.take_power_request(),
+                    bus.take_dma_writes(),
+                ))
             };
             let first = step(&mut bus)?;
             if let (Ok(v), 1 | 2 | 4) = (first.0, size) {

@@ -115,11 +115,12 @@ proptest! {
 
     #[test]
     fn fast_integers_are_soft(v in integer(), before in 0..32u8) {
-        let (neg, mag) = ((v as i64) < 0, (v as i64).unsigned_abs());
+        let int = v as i64;
+        let (neg, mag) = (int < 0, int.unsigned_abs());
         for r in Round::ALL {
             for flags in [0, Flags::NX, before] {
-                agree!(flags, |f| sf::i64_to_f64(v as i64, r, f), |f| soft::from_magnitude::<F64>(neg, mag, r, f), (v, r));
-                agree!(flags, |f| sf::i64_to_f32(v as i64, r, f), |f| soft::from_magnitude::<F32>(neg, mag, r, f), (v, r));
+                agree!(flags, |f| sf::i64_to_f64(int, r, f), |f| soft::from_magnitude::<F64>(neg, mag, r, f), (v, r));
+                agree!(flags, |f| sf::i64_to_f32(int, r, f), |f| soft::from_magnitude::<F32>(neg, mag, r, f), (v, r));
                 agree!(flags, |f| sf::u64_to_f64(v, r, f), |f| soft::from_magnitude::<F64>(false, v, r, f), (v, r));
                 agree!(flags, |f| sf::u64_to_f32(v, r, f), |f| soft::from_magnitude::<F32>(false, v, r, f), (v, r));
             }

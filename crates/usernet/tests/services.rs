@@ -480,7 +480,10 @@ proptest! {
         for (bytes, kind, to, jump, shape) in frames {
             let frame = match shape {
                 0 => bytes,
-                1 => datagram(at(GUEST, jump), at(Ipv4Address::new(10, 0, 2, to), if jump & 1 == 0 { 53 } else { 67 }), &bytes),
+                1 => {
+                    let port = if jump & 1 == 0 { 53 } else { 67 };
+                    datagram(at(GUEST, jump), at(Ipv4Address::new(10, 0, 2, to), port), &bytes)
+                }
                 _ => packet(kind, &bytes, to),
             };
             n.send(now, Frame::plain(frame));

@@ -31,11 +31,12 @@ Examples:
   nagori bench mem --json --trace app.trc.zst
 
 The memory is DDR3-1600K, one channel, one rank, 8 banks, unless another is named (ddr4 has two
-ranks of 16 banks); statistics are complete, and the driver and the making or reading of the trace count, too. Every row is run several times and the best
-is shown, with the 95 % confidence interval of the mean (Student's t) in percent of it. What the models
-compute is the same in every run; only host time is not. The result depends on the host and on what else it does; `steps` does so less: what a
-request costs in steps of a fixed loop (a binary heap of 64 numbers, one taken, one put) that is
-run beside it.
+ranks of 16 banks); statistics are complete, and the driver and the making or reading of the trace
+count, too. Every row is run several times and the best is shown, with the 95 % confidence interval
+of the mean (Student's t) in percent of it. What the models compute is the same in every run; only
+host time is not. The result depends on the host and on what else it does; `steps` does so less:
+what a request costs in steps of a fixed loop (a binary heap of 64 numbers, one taken, one put) that
+is run beside it.
 
 Time:
   About a minute on one core; --quick some seconds.";

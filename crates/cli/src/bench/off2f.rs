@@ -29,11 +29,12 @@ Examples:
   nagori bench off2f --sizes 128 --memory-model board,pcm,xpoint --real sqlite3,python3
   nagori bench off2f --sizes 128 --passes 1,4,16,64 --states cold
 
-Programs whose text is N KiB of instructions that do nothing, those of --program (static ones, which end by themselves with
-code 0), and Debian's own of --real, each run with nothing of them in the kernel's cache: the ELF file on a virtio disk (elf-disk),
-on ext4 with DAX on NVMM (elf-dax), and as PROG.off2 on that disk with its text in the text store (off2f); their libraries in the same
-format. `cold`: after the kernel has dropped its caches. `reset`: after a soft reset of the machine, which NVMM and the text store survive.
-Needs mke2fs.
+Programs whose text is N KiB of instructions that do nothing, those of --program (static ones,
+which end by themselves with code 0), and Debian's own of --real, each run with nothing of them in
+the kernel's cache: the ELF file on a virtio disk (elf-disk), on ext4 with DAX on NVMM (elf-dax),
+and as PROG.off2 on that disk with its text in the text store (off2f); their libraries in the same
+format. `cold`: after the kernel has dropped its caches. `reset`: after a soft reset of the machine,
+which NVMM and the text store survive. Needs mke2fs.
 
 Time:
   The default, 288 starts, about 4 minutes, on one core. Starts after a reset boot before: 10
@@ -51,7 +52,8 @@ pub struct Off2fArgs {
     pub sizes: Vec<u32>,
     /// How often these programs go through their text, and how many times as long the jobs of --real are; several
     /// numbers, separated by commas, show from where on text on NVMM costs more than reading it from the disk once.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = count::<u32>(1..=2047), default_values_t = [1])]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = count::<u32>(1..=2047),
+          default_values_t = [1])]
     pub passes: Vec<u32>,
     /// One more program: a static executable for riscv64. May be given several times.
     #[arg(long, value_name = "FILE")]

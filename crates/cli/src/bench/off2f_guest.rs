@@ -43,7 +43,8 @@ pub const REAL: [Real; 3] = [
     Real {
         name: "sqlite3",
         file: "/mnt/root/usr/bin/sqlite3",
-        job: "-init /dev/null :memory: 'create table t(a, b); with recursive c(x) as (select 1 union all select x+1 from c where x<{}) \
+        job: "-init /dev/null :memory: 'create table t(a, b); with recursive c(x) as (select 1 union all \
+              select x+1 from c where x<{}) \
               insert into t select x, x*x from c; select sum(b) from t where a%3=0'",
         length: 200,
     },

@@ -216,7 +216,8 @@ pub struct ExploreArgs {
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "Search")]
     pub budget_time: Option<f64>,
     /// Cuts with at most so many undecided lines are searched exhaustively.
-    #[arg(long, value_name = "LINES", default_value_t = 12, value_parser = count::<u32>(..=30), help_heading = "Search")]
+    #[arg(long, value_name = "LINES", default_value_t = 12, value_parser = count::<u32>(..=30),
+          help_heading = "Search")]
     pub exhaustive: u32,
     /// Go on from contents that fail: what else may be lost in addition. It mostly fails for the same cause.
     #[arg(long, help_heading = "Search")]

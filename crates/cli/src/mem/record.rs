@@ -116,7 +116,10 @@ fn tell(a: &RecordArgs, name: &str, d: &Outcome, r: &Recording, messages: &Messa
 }
 
 fn json(d: &Outcome, r: &Recording) -> serde_json::Value {
-    let level = |(name, hits, misses): &(String, u64, u64)| serde_json::json!({"name": name, "hits": hits, "misses": misses});
+    let level = |level: &(String, u64, u64)| {
+        let (name, hits, misses) = level;
+        serde_json::json!({"name": name, "hits": hits, "misses": misses})
+    };
     serde_json::json!({
         "instructions": r.instructions,
         "records": d.written,

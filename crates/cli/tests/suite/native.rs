@@ -112,7 +112,8 @@ fn counters_of_the_machine_delay_a_real_program() {
     let text = concat!(
         r#"{"format":"nagori-epoch-counters","version":1,"source":"machine small, chase","clock":"1 GHz"}"#,
         "\n",
-        r#"{"kind":"epoch","thread":0,"start_ps":0,"end_ps":1,"cause":"time","counts":{"stall_cycles":50000000,"llc_misses":1000}}"#,
+        r#"{"kind":"epoch","thread":0,"start_ps":0,"end_ps":1,"cause":"time","#,
+        r#""counts":{"stall_cycles":50000000,"llc_misses":1000}}"#,
         "\n",
     );
     let stream = files.write("run.jsonl", text.as_bytes());

@@ -163,7 +163,8 @@ pub fn junit(report: &Report) -> String {
          <testsuites name=\"nagori crash\" {counts}>\n  \
          <testsuite name=\"nagori crash\" {counts} skipped=\"0\">\n    <properties>\n      \
          <property name=\"cuts\" value=\"{}\"/>\n      <property name=\"complete\" value=\"{}\"/>\n      \
-         <property name=\"recoveries\" value=\"{}\"/>\n      <property name=\"stopped\" value=\"{}\"/>\n    </properties>\n\
+         <property name=\"recoveries\" value=\"{}\"/>\n      <property name=\"stopped\" value=\"{}\"/>\n    \
+         </properties>\n\
          {body}  </testsuite>\n</testsuites>\n",
         c.cuts, c.complete, report.recoveries, c.stopped
     )

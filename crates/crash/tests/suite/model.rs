@@ -260,7 +260,10 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_history_allows_what_a_machine_may_do(program in proptest::collection::vec(instruction(), 1..8), eadr in any::<bool>()) {
+    fn a_history_allows_what_a_machine_may_do(
+        program in proptest::collection::vec(instruction(), 1..8),
+        eadr in any::<bool>(),
+    ) {
         let domain = if eadr { Domain::Eadr } else { Domain::Adr };
         for (order, commit) in [(Order::Rvwmo, false), (Order::Commit, true)] {
             let ours = history(&program, domain, order);

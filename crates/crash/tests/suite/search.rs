@@ -258,7 +258,11 @@ proptest! {
         for part in 1..=3 {
             let subject = MadeUp { seed, outputs: Mutex::default() };
             let work = Work {
-                cuts: &cuts, references: &references, sites: history.sites(), resolve: &Unresolved, shard: Some((part, 3)),
+                cuts: &cuts,
+                references: &references,
+                sites: history.sites(),
+                resolve: &Unresolved,
+                shard: Some((part, 3)),
             };
             let report = explore(&work, &subject, &whole(), 1, &mut |_| true).unwrap();
             outputs.extend(subject.outputs.lock().unwrap().iter().copied());
@@ -271,10 +275,16 @@ proptest! {
     }
 
     #[test]
-    fn a_search_that_was_stopped_says_so(program in proptest::collection::vec(op(), 8..30), seed in any::<u64>(), limit in 0u64..6) {
+    fn a_search_that_was_stopped_says_so(
+        program in proptest::collection::vec(op(), 8..30),
+        seed in any::<u64>(),
+        limit in 0u64..6,
+    ) {
         let (history, cuts, references) = cuts(&program, Model::new(Domain::Adr));
         let subject = MadeUp { seed, outputs: Mutex::default() };
-        let work = Work { cuts: &cuts, references: &references, sites: history.sites(), resolve: &Unresolved, shard: None };
+        let work = Work {
+            cuts: &cuts, references: &references, sites: history.sites(), resolve: &Unresolved, shard: None,
+        };
         let budget = Budget { recoveries: Some(limit), ..whole() };
         let report = explore(&work, &subject, &budget, 2, &mut |_| true).unwrap();
         prop_assert!(report.recoveries <= limit);
@@ -307,11 +317,17 @@ impl Subject for Ended<'_> {
 proptest! {
     /// What was known by then is in the report, with its findings, and the rest is not covered.
     #[test]
-    fn a_search_that_is_ended_from_outside_keeps_what_it_knows(program in proptest::collection::vec(op(), 8..30), seed in any::<u64>(), limit in 0u64..40) {
+    fn a_search_that_is_ended_from_outside_keeps_what_it_knows(
+        program in proptest::collection::vec(op(), 8..30),
+        seed in any::<u64>(),
+        limit in 0u64..40,
+    ) {
         let (history, cuts, references) = cuts(&program, Model::new(Domain::None));
         let subject = MadeUp { seed, outputs: Mutex::default() };
         let all = run(&subject, &history, &cuts, &references, 1);
-        let work = Work { cuts: &cuts, references: &references, sites: history.sites(), resolve: &Unresolved, shard: None };
+        let work = Work {
+            cuts: &cuts, references: &references, sites: history.sites(), resolve: &Unresolved, shard: None,
+        };
         for jobs in [1, 3] {
             let ended = Ended { subject: &subject, left: AtomicU64::new(limit) };
             // Without the wish to end, it is a failure.

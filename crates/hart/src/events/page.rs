@@ -10,8 +10,8 @@ Generated from `crates/hart/src/events`; `NAGORI_BLESS=1 cargo test -p nagori-ha
 count them: [counters.md](counters.md).
 
 A code is what `mhpmevent` selects in its lower 16 bits and what `perf` takes as `rCODE`. Other codes count nothing. All
-counts are of one hart, since reset; what happens in shared caches and in memory is counted for the hart for which it is done,
-so that the sum over all harts is what the cache or the memory has done.
+counts are of one hart, since reset; what happens in shared caches and in memory is counted for the hart for which it is
+done, so that the sum over all harts is what the cache or the memory has done.
 ";
 
 const TEXTS: &[(&str, &str)] = &[
@@ -43,7 +43,9 @@ fn page() -> String {
         }
     }
     s.push_str(
-        "\n## What `perf` calls them\n\nThe device tree gives the firmware these events (SBI, PMU extension). \"Last level\" is L1D where there is no outer level, \
+        "\n## What `perf` calls them\n\n\
+         The device tree gives the firmware these events (SBI, PMU extension). \
+         \"Last level\" is L1D where there is no outer level, \
          the only outer level where there is one, and otherwise the last one.\n\n\
          | `perf` | SBI event | no outer level | one | more |\n|---|---|---|---|---|\n",
     );

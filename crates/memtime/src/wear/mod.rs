@@ -683,7 +683,11 @@ mod tests {
             spread in 0u32..=100,
             log: bool,
         ) {
-            let e = if log { Endurance::LogNormal { median: centre, sigma_percent: 5 * spread, seed } } else { Endurance::Normal { mean: centre, deviation_percent: spread, seed } };
+            let e = if log {
+                Endurance::LogNormal { median: centre, sigma_percent: 5 * spread, seed }
+            } else {
+                Endurance::Normal { mean: centre, deviation_percent: spread, seed }
+            };
             let mut w = Wear::new(1 << 14, params(e)).unwrap();
             let mut plain = std::collections::BTreeMap::new();
             for a in &addrs {

@@ -330,7 +330,10 @@ mod tests {
 
     #[test]
     fn a_thread_that_moves() {
-        let moved = r#"{"kind":"move","thread":0,"at_ps":0,"from":0,"leaving":{"llc_misses":[130,0,0]},"to":1,"arriving":{"llc_misses":[7,0,0]}}"#;
+        let moved = concat!(
+            r#"{"kind":"move","thread":0,"at_ps":0,"from":0,"leaving":{"llc_misses":[130,0,0]},"#,
+            r#""to":1,"arriving":{"llc_misses":[7,0,0]}}"#,
+        );
         let mut lines = vec![
             reading(0, r#""llc_misses":[100,0,0]"#),
             moved.to_owned(),

@@ -27,7 +27,11 @@ const PRELUDE: &str = r#"
 #include <sched.h>
 #include <time.h>
 #include <unistd.h>
-static inline double clock_ns(clockid_t c) { struct timespec t; clock_gettime(c, &t); return t.tv_sec * 1e9 + t.tv_nsec; }
+static inline double clock_ns(clockid_t c) {
+    struct timespec t;
+    clock_gettime(c, &t);
+    return t.tv_sec * 1e9 + t.tv_nsec;
+}
 static inline double now(void) { return clock_ns(CLOCK_MONOTONIC); }
 static inline double spent(void) { return clock_ns(CLOCK_PROCESS_CPUTIME_ID); }
 /* Processor time of another thread. */

@@ -127,7 +127,8 @@ pub fn sv_decoder() -> String {
     let _ = writeln!(
         o,
         "  assign is_latency = {}\n      && (offset[8:0] == 9'h{LATENCY_COUNT:x} || offset[8:0] == \
-            9'h{LATENCY_SUM:x}\n          || ({{1'b0, offset[8:0]}} >= 10'h{first:x} && {{1'b0, offset[8:0]}} < 10'h{end:x}));",
+            9'h{LATENCY_SUM:x}\n          || ({{1'b0, offset[8:0]}} >= 10'h{first:x} && \
+            {{1'b0, offset[8:0]}} < 10'h{end:x}));",
         inside(LATENCY_BASE, LATENCY_STRIDE, 4)
     );
     o.push_str(

@@ -234,7 +234,8 @@ pub const FIXED: &[FixedRow] = &[
     rw(Fixed::IomapSizeLog2, 0x338, "IOMAP_SIZE_LOG2", "", "Entry: logarithm of the size to the base 2, from 2 on"),
     rw(Fixed::IomapRights, 0x340, "IOMAP_RIGHTS", "", "Entry: bit 0 permits reads, bit 1 writes"),
     rw(Fixed::IomapCommand, 0x348, "IOMAP_COMMAND", "", "Writing 1 puts the entry at IOMAP_PLACE, 2 where the table \
-        chooses (IOMAP_PLACE then says where), 3 empties IOMAP_PLACE, 4 shows what is there (of size 0 if nothing is); reads as 0"),
+        chooses (IOMAP_PLACE then says where), 3 empties IOMAP_PLACE, 4 shows what is there (of size 0 if nothing is); \
+        reads as 0"),
     ro(Fixed::IomapHits, 0x350, "IOMAP_HITS", "", "Accesses that the entry at IOMAP_PLACE has translated"),
     ro(Fixed::IomapDenied, 0x358, "IOMAP_DENIED", "", "Accesses that it has refused for want of the right"),
     ro(Fixed::IomapVmHits, 0x360, "IOMAP_VM_HITS", "", "Accesses of the VM IOMAP_VM that were translated"),

@@ -163,7 +163,13 @@ proptest! {
                 parts.gpio.load(&state).unwrap();
             }
             let both = [&mut whole, &mut parts].map(|b| {
-                b.with(|d, cx| if writes { d.write(cx, register * 4, 4, value.into()).map(|()| 0) } else { d.read(cx, register * 4, 4) })
+                b.with(|d, cx| {
+                    if writes {
+                        d.write(cx, register * 4, 4, value.into()).map(|()| 0)
+                    } else {
+                        d.read(cx, register * 4, 4)
+                    }
+                })
             });
             prop_assert!(both[0].is_ok());
             prop_assert_eq!(both[0], both[1]);

@@ -372,7 +372,10 @@ fn a_missing_file_is_named() {
 
 proptest! {
     #[test]
-    fn damaged_programs_are_refused_or_fit(changes in prop::collection::vec((0usize..0x140, any::<u8>()), 1..12), cut in 0usize..0x400) {
+    fn damaged_programs_are_refused_or_fit(
+        changes in prop::collection::vec((0usize..0x140, any::<u8>()), 1..12),
+        cut in 0usize..0x400,
+    ) {
         let mut bytes = good();
         for (at, value) in changes {
             bytes[at] = value;

@@ -147,7 +147,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn damaged_data_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..200), which in 0usize..NAMES.len()) {
+        fn damaged_data_never_panics(
+            bytes in prop::collection::vec(any::<u8>(), 0..200),
+            which in 0usize..NAMES.len(),
+        ) {
             let _ = NAMES[which].0.unpack(&bytes, 1 << 16);
         }
 

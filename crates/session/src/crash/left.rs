@@ -54,7 +54,8 @@ pub(super) fn check(config: &MachineConfig, own: Domain, model: &Model) -> Resul
         Ok(())
     } else {
         Err(Error::Request("as-built on a machine whose harts hold stores back needs a machine that knows what is \
-            durable: memory.persistence_domain of the domain that is asked for, and memory.track_persistence = true unless that is eadr".into()))
+            durable: memory.persistence_domain of the domain that is asked for, and memory.track_persistence = true \
+            unless that is eadr".into()))
     }
 }
 

@@ -96,7 +96,8 @@ impl FromStr for NetSpec {
                 _ => {
                     return Err(format!(
                         "`{part}` does not go with `{first}`: user takes hostfwd=FORWARD and restrict, peer takes \
-                            machine=NAME, delay=MICROSECONDS, console=FILE and, as the last, run=COMMAND, every link mac=ADDRESS"
+                            machine=NAME, delay=MICROSECONDS, console=FILE and, as the last, run=COMMAND, every link \
+                            mac=ADDRESS"
                     ))
                 }
             }

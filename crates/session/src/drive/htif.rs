@@ -128,7 +128,8 @@ impl<'a> Htif<'a> {
                 }
                 _ => return Err(Error::Guest(format!(
                     "the program wrote {word:#x} to tohost ({:#x}): there is no command {command} of device {device}; \
-                        known are the end (code << 1 | 1), system calls (an address), characters to the console (0x0101 in the upper bits) and from it (0x0100)",
+                        known are the end (code << 1 | 1), system calls (an address), characters to the console \
+                        (0x0101 in the upper bits) and from it (0x0100)",
                     self.words.tohost
                 ))),
             }

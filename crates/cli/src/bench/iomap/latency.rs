@@ -122,7 +122,8 @@ mod tests {
 
     #[test]
     fn results_are_read() {
-        let text = "megabytes=0.5 rate_Mbps=8.0 tx=1\r\nlatency: 1000 interrupts, min 5, median 64, p99.99 223, max 231 cycles\r\n\
+        let text = "megabytes=0.5 rate_Mbps=8.0 tx=1\r\n\
+                    latency: 1000 interrupts, min 5, median 64, p99.99 223, max 231 cycles\r\n\
                     megabytes=0.5 rate_Mbps=12.0 tx=1\r\n";
         let row = read(text, "table").unwrap();
         assert_eq!((row.interrupts, row.min, row.median), (1000, 5, 64));

@@ -153,7 +153,8 @@ mod tests {
 
     #[test]
     fn results_are_read() {
-        let text = "vmm: VM ioloop\r\nioloop: 10000 accesses of 53.4 cycles, polls each 3.0, wanted 100 and done 99 in 100000 \
+        let text = "vmm: VM ioloop\r\n\
+                    ioloop: 10000 accesses of 53.4 cycles, polls each 3.0, wanted 100 and done 99 in 100000 \
                     cycles, share of the time 5.3 %\r\n";
         let row = read(text, Device::Flash, "table", 100).unwrap();
         assert_eq!((row.cycles_per_operation, row.done), (53.4, 99));

@@ -30,9 +30,11 @@ Examples:
   nagori bench iomap --loops
   nagori bench iomap --latency 100000
 
-Two machines on a wire, in one process and in machine time: Debian's nuttcp transfers data over TCP between the machine that is
-measured and a faster one. The Ethernet MAC of the first is at another address than its kernel's driver expects. docs/virtualization.md has the
-method, and what the numbers say; the published finding is that of Ukezono and Araki (2013): the table beats the monitor by 6 to 14 %.
+Two machines on a wire, in one process and in machine time: Debian's nuttcp transfers data over TCP
+between the machine that is measured and a faster one. The Ethernet MAC of the first is at another
+address than its kernel's driver expects. docs/virtualization.md has the method, and what the
+numbers say; the published finding is that of Ukezono and Araki (2013): the table beats the monitor
+by 6 to 14 %.
 
 Each cell runs on copies of the machines of its own, so neither the other cells nor --jobs change it.
 
@@ -59,7 +61,8 @@ pub struct IomapArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub ways: Vec<Kind>,
     /// Entries of small tables: powers of two from 4 to 64.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [4, 8, 16, 32, 64], value_parser = entries)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [4, 8, 16, 32, 64],
+          value_parser = entries)]
     pub entries: Vec<u32>,
     /// Replacement in small tables [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
@@ -68,7 +71,8 @@ pub struct IomapArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub direction: Vec<Direction>,
     /// Bytes that the program reads or writes at once, in KiB: 1 to 64.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [1, 8, 64], value_parser = count::<u32>(1..=64))]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [1, 8, 64],
+          value_parser = count::<u32>(1..=64))]
     pub buffer_kib: Vec<u32>,
     /// Transfers of a cell.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = count::<u32>(1..=1000))]
@@ -83,7 +87,8 @@ pub struct IomapArgs {
     #[arg(long, conflicts_with_all = TRANSFERS, conflicts_with = "append")]
     pub loops: bool,
     /// Measure instead how late so many interrupts of a second VM are while Linux transfers data [default: 1000000].
-    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1000000", conflicts_with_all = TRANSFERS, conflicts_with = "loops", value_parser = count::<u32>(1..=100_000_000))]
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1000000", conflicts_with_all = TRANSFERS,
+          conflicts_with = "loops", value_parser = count::<u32>(1..=100_000_000))]
     pub latency: Option<u32>,
     /// A list of {direction, buffer_kib, way, entries, replacement, mbps, ratio_to_monitor, ...}.
     #[arg(long)]

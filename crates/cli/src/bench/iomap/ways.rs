@@ -304,7 +304,8 @@ fn ports() -> Vec<(u64, u64)> {
 fn partition(io: &str, mac: &[(u64, u64)]) -> String {
     let mut t = format!(
         "io {io}\nvm linux\n  next\n  power\n  hart 0\n  memory 0x80200000 0x7e00000\n  node serial@10000000\n  \
-         node plic@c000000\n  node rtc@101000\n  node virtio_mmio@10009000\n  node ethernet@10001000\n  source 1\n  source 9\n"
+         node plic@c000000\n  node rtc@101000\n  node virtio_mmio@10009000\n  node ethernet@10001000\n  \
+         source 1\n  source 9\n"
     );
     let same = [
         (0x10_0000, 0x1000),

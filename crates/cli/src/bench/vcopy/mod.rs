@@ -29,12 +29,14 @@ Examples:
   nagori bench vcopy --memory-model xpoint,pcm --json > vcopy.json
   nagori bench vcopy --native
 
-A producer (a vhost-user switch) copies packets from its pool into the buffers of a virtqueue; a consumer (the driver
-of a guest) on another hart takes them. The question is whether non-temporal stores, which keep the copy out of the caches,
-pay. The published figures are those of Takeya et al. (2021), on an Intel Core i7-6900K; the machine `server` has its caches. docs/vcopy.md
-has the method, and what the numbers say.
+A producer (a vhost-user switch) copies packets from its pool into the buffers of a virtqueue; a
+consumer (the driver of a guest) on another hart takes them. The question is whether non-temporal
+stores, which keep the copy out of the caches, pay. The published figures are those of Takeya et al.
+(2021), on an Intel Core i7-6900K; the machine `server` has its caches. docs/vcopy.md has the
+method, and what the numbers say.
 
-Counts are of both sides together. Each cell runs on a machine of its own, from reset, so neither the other cells nor --jobs change it.
+Counts are of both sides together. Each cell runs on a machine of its own, from reset, so neither
+the other cells nor --jobs change it.
 
 Time:
   The default, 352 cells, about 6 minutes on two cores; a cell 1 to 5 s of processor time.";

@@ -166,7 +166,10 @@ proptest! {
     /// A driver that sends anything to any port.
     #[test]
     fn hostile_drivers_never_panic(
-        steps in prop::collection::vec((0usize..10, 0u16..8, prop::collection::vec((0u64..0x2000, any::<u32>(), any::<bool>()), 1..4)), 0..40),
+        steps in prop::collection::vec(
+            (0usize..10, 0u16..8, prop::collection::vec((0u64..0x2000, any::<u32>(), any::<bool>()), 1..4)),
+            0..40,
+        ),
         memory in prop::collection::vec(any::<u8>(), 0x100),
         host in prop::collection::vec((0usize..5, 0usize..4), 0..20),
     ) {
@@ -177,7 +180,10 @@ proptest! {
             b.put(DATA, &memory);
             let buffers: Vec<_> = buffers
                 .into_iter()
-                .map(|(at, len, writable)| (if len % 7 == 0 { BASE + at } else { DATA + at % 0x100 }, if len % 3 == 0 { len } else { len % 64 }, writable))
+                .map(|(at, len, writable)| {
+                    let at = if len % 7 == 0 { BASE + at } else { DATA + at % 0x100 };
+                    (at, if len % 3 == 0 { len } else { len % 64 }, writable)
+                })
                 .collect();
             b.send(queue, first, &buffers);
             let _ = match host.next() {

@@ -307,7 +307,8 @@ proptest! {
             assert!(b.start(0));
             b.w(reg::QUEUE_SEL, 0);
             b.w(reg::QUEUE_READY, 0);
-            for (low, place) in [reg::QUEUE_DESC_LOW, reg::QUEUE_AVAIL_LOW, reg::QUEUE_USED_LOW].into_iter().zip(places) {
+            let registers = [reg::QUEUE_DESC_LOW, reg::QUEUE_AVAIL_LOW, reg::QUEUE_USED_LOW];
+            for (low, place) in registers.into_iter().zip(places) {
                 b.w(low, (BASE + place) as u32);
             }
             for place in places {
