@@ -2,9 +2,19 @@
 #include "bare.h"
 
 #define FUNCS(f) f(swap) f(add) f(xor) f(and) f(or) f(min) f(max) f(minu) f(maxu)
-#define AMO_FN(n)                                                                                          \
-    static u64 w_##n(void *p, u64 v) { u64 r; asm volatile("amo" #n ".w %0, %2, (%1)" : "=r"(r) : "r"(p), "r"(v) : "memory"); return r; } \
-    static u64 d_##n(void *p, u64 v) { u64 r; asm volatile("amo" #n ".d %0, %2, (%1)" : "=r"(r) : "r"(p), "r"(v) : "memory"); return r; }
+#define AMO_FN(n)                                                                       \
+    static u64 w_##n(void *p, u64 v)                                                    \
+    {                                                                                   \
+        u64 r;                                                                          \
+        asm volatile("amo" #n ".w %0, %2, (%1)" : "=r"(r) : "r"(p), "r"(v) : "memory"); \
+        return r;                                                                       \
+    }                                                                                   \
+    static u64 d_##n(void *p, u64 v)                                                    \
+    {                                                                                   \
+        u64 r;                                                                          \
+        asm volatile("amo" #n ".d %0, %2, (%1)" : "=r"(r) : "r"(p), "r"(v) : "memory"); \
+        return r;                                                                       \
+    }
 FUNCS(AMO_FN)
 
 static u64 ref(int op, u64 m, u64 v)
@@ -73,7 +83,12 @@ static void amos(void)
     CHECK("amo.rd_x0", cell[0], 11);
 }
 
-static u64 sc_d(void *p, u64 v) { u64 r; asm volatile("sc.d %0, %2, (%1)" : "=r"(r) : "r"(p), "r"(v) : "memory"); return r; }
+static u64 sc_d(void *p, u64 v)
+{
+    u64 r;
+    asm volatile("sc.d %0, %2, (%1)" : "=r"(r) : "r"(p), "r"(v) : "memory");
+    return r;
+}
 static u64 lr_d(void *p) { u64 r; asm volatile("lr.d %0, (%1)" : "=r"(r) : "r"(p) : "memory"); return r; }
 
 static void reservations(void)
@@ -91,7 +106,8 @@ static void reservations(void)
     cell[0] = 0x8765432187654321;
     tries = 0;
     do {
-        asm volatile("lr.w %0, (%2)\n sc.w %1, %3, (%2)" : "=&r"(r), "=&r"(f) : "r"(cell), "r"(0x92222222ull) : "memory");
+        asm volatile("lr.w %0, (%2)\n sc.w %1, %3, (%2)"
+                     : "=&r"(r), "=&r"(f) : "r"(cell), "r"(0x92222222ull) : "memory");
     } while (f && ++tries < 1000);
     CHECK("lrsc.w_succeeds", f, 0);
     CHECK("lrsc.w_old_sext", r, 0xffffffff87654321);
@@ -119,7 +135,8 @@ static void reservations(void)
     /* a loop that is constrained ends: 1000 increments */
     cell[2] = 0;
     for (int i = 0; i < 1000; i++)
-        asm volatile("1: lr.w t0, (%0)\n addi t0, t0, 1\n sc.w.rl t0, t0, (%0)\n bnez t0, 1b" ::"r"(&cell[2]) : "t0", "memory");
+        asm volatile("1: lr.w t0, (%0)\n addi t0, t0, 1\n sc.w.rl t0, t0, (%0)\n bnez t0, 1b"
+                     ::"r"(&cell[2]) : "t0", "memory");
     CHECK("lrsc.loop", cell[2], 1000);
 }
 

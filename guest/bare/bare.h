@@ -163,9 +163,19 @@ void join_hart(int n);
 #define SFENCE() asm volatile("sfence.vma" ::: "memory")
 
 static inline u32 rd32(u64 a) { u32 v = *(volatile u32 *)a; asm volatile("fence io, rw" ::: "memory"); return v; }
-static inline void wr32(u64 a, u32 v) { asm volatile("fence rw, io" ::: "memory"); *(volatile u32 *)a = v; asm volatile("fence io, rw" ::: "memory"); }
+static inline void wr32(u64 a, u32 v)
+{
+    asm volatile("fence rw, io" ::: "memory");
+    *(volatile u32 *)a = v;
+    asm volatile("fence io, rw" ::: "memory");
+}
 static inline u64 rd64(u64 a) { u64 v = *(volatile u64 *)a; asm volatile("fence io, rw" ::: "memory"); return v; }
-static inline void wr64(u64 a, u64 v) { asm volatile("fence rw, io" ::: "memory"); *(volatile u64 *)a = v; asm volatile("fence io, rw" ::: "memory"); }
+static inline void wr64(u64 a, u64 v)
+{
+    asm volatile("fence rw, io" ::: "memory");
+    *(volatile u64 *)a = v;
+    asm volatile("fence io, rw" ::: "memory");
+}
 
 #define UART 0x10000000ull
 #define CLINT 0x2000000ull

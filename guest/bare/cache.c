@@ -8,7 +8,8 @@ asm(".option arch, +zicbom, +zicboz, +zicbop");
 #define CBCFE (1ull << 6)
 #define CBZE (1ull << 7)
 static u64 page[512] __attribute__((aligned(4096)));
-static u64 root[512] __attribute__((aligned(4096))), l1[512] __attribute__((aligned(4096))), l0[512] __attribute__((aligned(4096)));
+static u64 root[512] __attribute__((aligned(4096))), l1[512] __attribute__((aligned(4096))),
+    l0[512] __attribute__((aligned(4096)));
 #define VA 0x100000000ull
 
 /* rs1 in a0; both forms of CFLUSH.D.L1 and the four CBOs */
@@ -223,7 +224,8 @@ static void faults(void)
     page[8] = page[15] = page[16] = 1;
     RUN(S, op5, va);
     EXPECT_NONE("zero.translated");
-    CHECK("zero.translated_value", ((volatile u64 *)page)[8] | ((volatile u64 *)page)[15] << 1 | ((volatile u64 *)page)[16] << 2, 4);
+    CHECK("zero.translated_value",
+          ((volatile u64 *)page)[8] | ((volatile u64 *)page)[15] << 1 | ((volatile u64 *)page)[16] << 2, 4);
     clean();
     csrw(menvcfg, CBIE(3) | CBCFE | CBZE);
 

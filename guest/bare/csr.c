@@ -431,7 +431,8 @@ static void counters(void)
     CHECK("minstret.loop", b - a, 2 + 100 * 3 - 1);
     /* csrr, then four of the handler. ecall and ebreak do not retire, says the specification; Rocket counts them. */
     asm volatile("lla t0, 2f\n csrw mtvec, t0\n csrr %0, minstret\n 1: .word 0x00000073\n csrr %1, minstret\n j 3f\n"
-                 " .balign 4\n .option push\n .option norvc\n 2: csrr t0, mepc\n addi t0, t0, 4\n csrw mepc, t0\n mret\n"
+                 " .balign 4\n .option push\n .option norvc\n 2: csrr t0, mepc\n addi t0, t0, 4\n csrw mepc, t0\n"
+                 " mret\n"
                  " .option pop\n 3: lla t0, mtrap\n csrw mtvec, t0" : "=&r"(a), "=&r"(b)::"t0", "memory");
     QEMU_DIFFERS("does not count instructions");
     CHECK("minstret.ecall", b - a == 5 || b - a == 6, 1);

@@ -29,15 +29,74 @@ static void on(void) { fs_set(3); csrw(fcsr, 0); }
 
 /* result and flags of one operation; sign-extended result for fmv.x.w */
 struct rf { u64 r, f; };
-#define S2(insn, a, b) ({ struct rf x_; asm volatile("csrw fflags, zero\n fmv.w.x ft0, %2\n fmv.w.x ft1, %3\n " insn "\n fmv.x.w %0, ft2\n csrr %1, fflags" : "=&r"(x_.r), "=&r"(x_.f) : "r"((u64)(a)), "r"((u64)(b))); x_.r &= 0xffffffff; x_; })
-#define D2(insn, a, b) ({ struct rf x_; asm volatile("csrw fflags, zero\n fmv.d.x ft0, %2\n fmv.d.x ft1, %3\n " insn "\n fmv.x.d %0, ft2\n csrr %1, fflags" : "=&r"(x_.r), "=&r"(x_.f) : "r"((u64)(a)), "r"((u64)(b))); x_; })
-#define S3(insn, a, b, c) ({ struct rf x_; asm volatile("csrw fflags, zero\n fmv.w.x ft0, %2\n fmv.w.x ft1, %3\n fmv.w.x ft3, %4\n " insn "\n fmv.x.w %0, ft2\n csrr %1, fflags" : "=&r"(x_.r), "=&r"(x_.f) : "r"((u64)(a)), "r"((u64)(b)), "r"((u64)(c))); x_.r &= 0xffffffff; x_; })
-#define D3(insn, a, b, c) ({ struct rf x_; asm volatile("csrw fflags, zero\n fmv.d.x ft0, %2\n fmv.d.x ft1, %3\n fmv.d.x ft3, %4\n " insn "\n fmv.x.d %0, ft2\n csrr %1, fflags" : "=&r"(x_.r), "=&r"(x_.f) : "r"((u64)(a)), "r"((u64)(b)), "r"((u64)(c))); x_; })
+#define S2(insn, a, b)                                                               \
+    ({                                                                               \
+        struct rf x_;                                                                \
+        asm volatile("csrw fflags, zero\n fmv.w.x ft0, %2\n fmv.w.x ft1, %3\n " insn \
+                     "\n fmv.x.w %0, ft2\n csrr %1, fflags"                          \
+                     : "=&r"(x_.r), "=&r"(x_.f) : "r"((u64)(a)), "r"((u64)(b)));     \
+        x_.r &= 0xffffffff;                                                          \
+        x_;                                                                          \
+    })
+#define D2(insn, a, b)                                                               \
+    ({                                                                               \
+        struct rf x_;                                                                \
+        asm volatile("csrw fflags, zero\n fmv.d.x ft0, %2\n fmv.d.x ft1, %3\n " insn \
+                     "\n fmv.x.d %0, ft2\n csrr %1, fflags"                          \
+                     : "=&r"(x_.r), "=&r"(x_.f) : "r"((u64)(a)), "r"((u64)(b)));     \
+        x_;                                                                          \
+    })
+#define S3(insn, a, b, c)                                                                              \
+    ({                                                                                                 \
+        struct rf x_;                                                                                  \
+        asm volatile("csrw fflags, zero\n fmv.w.x ft0, %2\n fmv.w.x ft1, %3\n fmv.w.x ft3, %4\n " insn \
+                     "\n fmv.x.w %0, ft2\n csrr %1, fflags"                                            \
+                     : "=&r"(x_.r), "=&r"(x_.f) : "r"((u64)(a)), "r"((u64)(b)), "r"((u64)(c)));        \
+        x_.r &= 0xffffffff;                                                                            \
+        x_;                                                                                            \
+    })
+#define D3(insn, a, b, c)                                                                              \
+    ({                                                                                                 \
+        struct rf x_;                                                                                  \
+        asm volatile("csrw fflags, zero\n fmv.d.x ft0, %2\n fmv.d.x ft1, %3\n fmv.d.x ft3, %4\n " insn \
+                     "\n fmv.x.d %0, ft2\n csrr %1, fflags"                                            \
+                     : "=&r"(x_.r), "=&r"(x_.f) : "r"((u64)(a)), "r"((u64)(b)), "r"((u64)(c)));        \
+        x_;                                                                                            \
+    })
 /* to an integer register (compare, class, convert): the instruction writes t0 */
-#define SI(insn, a, b) ({ struct rf x_; asm volatile("csrw fflags, zero\n fmv.w.x ft0, %2\n fmv.w.x ft1, %3\n " insn "\n mv %0, t0\n csrr %1, fflags" : "=&r"(x_.r), "=&r"(x_.f) : "r"((u64)(a)), "r"((u64)(b)) : "t0"); x_; })
-#define DI(insn, a, b) ({ struct rf x_; asm volatile("csrw fflags, zero\n fmv.d.x ft0, %2\n fmv.d.x ft1, %3\n " insn "\n mv %0, t0\n csrr %1, fflags" : "=&r"(x_.r), "=&r"(x_.f) : "r"((u64)(a)), "r"((u64)(b)) : "t0"); x_; })
-#define IS(insn, a) ({ struct rf x_; asm volatile("csrw fflags, zero\n mv t0, %2\n " insn "\n fmv.x.w %0, ft2\n csrr %1, fflags" : "=&r"(x_.r), "=&r"(x_.f) : "r"((u64)(a)) : "t0"); x_.r &= 0xffffffff; x_; })
-#define ID(insn, a) ({ struct rf x_; asm volatile("csrw fflags, zero\n mv t0, %2\n " insn "\n fmv.x.d %0, ft2\n csrr %1, fflags" : "=&r"(x_.r), "=&r"(x_.f) : "r"((u64)(a)) : "t0"); x_; })
+#define SI(insn, a, b)                                                                  \
+    ({                                                                                  \
+        struct rf x_;                                                                   \
+        asm volatile("csrw fflags, zero\n fmv.w.x ft0, %2\n fmv.w.x ft1, %3\n " insn    \
+                     "\n mv %0, t0\n csrr %1, fflags"                                   \
+                     : "=&r"(x_.r), "=&r"(x_.f) : "r"((u64)(a)), "r"((u64)(b)) : "t0"); \
+        x_;                                                                             \
+    })
+#define DI(insn, a, b)                                                                  \
+    ({                                                                                  \
+        struct rf x_;                                                                   \
+        asm volatile("csrw fflags, zero\n fmv.d.x ft0, %2\n fmv.d.x ft1, %3\n " insn    \
+                     "\n mv %0, t0\n csrr %1, fflags"                                   \
+                     : "=&r"(x_.r), "=&r"(x_.f) : "r"((u64)(a)), "r"((u64)(b)) : "t0"); \
+        x_;                                                                             \
+    })
+#define IS(insn, a)                                                      \
+    ({                                                                   \
+        struct rf x_;                                                    \
+        asm volatile("csrw fflags, zero\n mv t0, %2\n " insn             \
+                     "\n fmv.x.w %0, ft2\n csrr %1, fflags"              \
+                     : "=&r"(x_.r), "=&r"(x_.f) : "r"((u64)(a)) : "t0"); \
+        x_.r &= 0xffffffff;                                              \
+        x_;                                                              \
+    })
+#define ID(insn, a)                                                      \
+    ({                                                                   \
+        struct rf x_;                                                    \
+        asm volatile("csrw fflags, zero\n mv t0, %2\n " insn             \
+                     "\n fmv.x.d %0, ft2\n csrr %1, fflags"              \
+                     : "=&r"(x_.r), "=&r"(x_.f) : "r"((u64)(a)) : "t0"); \
+        x_;                                                              \
+    })
 static void rf_(const char *name, int line, struct rf x, u64 r, u64 f)
 {
     check_(name, line, x.r != r ? x.r : x.f, x.r != r ? r : f); /* the result first, then the flags */
@@ -211,13 +270,15 @@ static void boxing(void)
     CHECK("box.fadd.s", x, 0xffffffff40000000);
     asm volatile("fmv.d.x ft0, %1\n fmv.x.w %0, ft0" : "=r"(x) : "r"(0x1234567880000001ull));
     CHECK("unboxed.fmv.x.w_raw", x, 0xffffffff80000001);
-    asm volatile("fmv.d.x ft0, %1\n fsw ft0, 8(%2)\n ld %0, 8(%2)" : "=r"(x) : "r"(0x1234567880000001ull), "r"(mem) : "memory");
+    asm volatile("fmv.d.x ft0, %1\n fsw ft0, 8(%2)\n ld %0, 8(%2)"
+                 : "=r"(x) : "r"(0x1234567880000001ull), "r"(mem) : "memory");
     CHECK("unboxed.fsw_raw", x, 0x80000001);
     /* a value that is not boxed counts as the canonical NaN */
-#define UNBOXED(name, insn, b, wr, wf)                                                                              \
-    asm volatile("csrw fflags, zero\n fmv.d.x ft0, %2\n fmv.w.x ft1, %3\n " insn "\n fmv.x.d %0, ft2\n csrr %1, fflags" \
-                 : "=&r"(x), "=&r"(y) : "r"(0xfffffffe3f800000ull), "r"((u64)(b)));                                 \
-    CHECK(name, x, wr);                                                                                             \
+#define UNBOXED(name, insn, b, wr, wf)                                              \
+    asm volatile("csrw fflags, zero\n fmv.d.x ft0, %2\n fmv.w.x ft1, %3\n " insn    \
+                 "\n fmv.x.d %0, ft2\n csrr %1, fflags"                             \
+                 : "=&r"(x), "=&r"(y) : "r"(0xfffffffe3f800000ull), "r"((u64)(b))); \
+    CHECK(name, x, wr);                                                             \
     CHECK("unboxed.flags", y, wf)
     UNBOXED("unboxed.fadd.s", "fadd.s ft2, ft0, ft1", ONES, 0xffffffff7fc00000, 0);
     UNBOXED("unboxed.fmul.s", "fmul.s ft2, ft1, ft0", ONES, 0xffffffff7fc00000, 0);
@@ -245,7 +306,8 @@ static void rounding(void)
 {
     /* 1 + 2^-24 is a tie between 1 and 1 + 2^-23; 1 + 3 * 2^-24 between 1 + 2^-23 and 1 + 2^-22 */
     static const struct { const char *n; u32 a, b, r[5]; } t[] = {
-        {"round.tie_to_even_down", 0x3f800000, 0x33800000, {0x3f800000, 0x3f800000, 0x3f800000, 0x3f800001, 0x3f800001}},
+        {"round.tie_to_even_down", 0x3f800000, 0x33800000,
+         {0x3f800000, 0x3f800000, 0x3f800000, 0x3f800001, 0x3f800001}},
         {"round.tie_to_even_up", 0x3f800001, 0x33800000, {0x3f800002, 0x3f800001, 0x3f800001, 0x3f800002, 0x3f800002}},
         {"round.below_tie", 0x3f800000, 0x337fffff, {0x3f800000, 0x3f800000, 0x3f800000, 0x3f800001, 0x3f800000}},
         {"round.above_tie", 0x3f800000, 0x33800001, {0x3f800001, 0x3f800000, 0x3f800000, 0x3f800001, 0x3f800001}},
@@ -304,8 +366,10 @@ static void arithmetic(void)
     RF("nan.signalling", D2("fmul.d ft2, ft0, ft1", SD_, ONED), QD, NV);
     RF("fma.one_rounding", S3("fmadd.s ft2, ft0, ft1, ft3", 0x3f800001, 0x3f7ffffe, 0xbf800000), 0xa8800000, 0);
     RF("fmsub", D3("fmsub.d ft2, ft0, ft1, ft3", 0x4000000000000000, 0x4008000000000000, ONED), 0x4014000000000000, 0);
-    RF("fnmsub", D3("fnmsub.d ft2, ft0, ft1, ft3", 0x4000000000000000, 0x4008000000000000, ONED), 0xc014000000000000, 0);
-    RF("fnmadd", D3("fnmadd.d ft2, ft0, ft1, ft3", 0x4000000000000000, 0x4008000000000000, ONED), 0xc01c000000000000, 0);
+    RF("fnmsub", D3("fnmsub.d ft2, ft0, ft1, ft3", 0x4000000000000000, 0x4008000000000000, ONED),
+       0xc014000000000000, 0);
+    RF("fnmadd", D3("fnmadd.d ft2, ft0, ft1, ft3", 0x4000000000000000, 0x4008000000000000, ONED),
+       0xc01c000000000000, 0);
     RF("fma.inf_zero_qnan", S3("fmadd.s ft2, ft0, ft1, ft3", INFS, 0, QS), QS, NV);
     RF("fma.inf_minus_inf", S3("fmadd.s ft2, ft0, ft1, ft3", INFS, ONES, INFS | NEGS), QS, NV);
     RF("fnmadd.zero_sign", S3("fnmadd.s ft2, ft0, ft1, ft3", ONES, 0, 0), NEGS, 0);
@@ -332,7 +396,8 @@ static void arithmetic(void)
     RF("flt.inf", SI("flt.s t0, ft0, ft1", 0xff800000, 0x7f800000), 1, 0);
 
     static const u32 cs[] = {0xff800000, 0xbf800000, 0x80000001, 0x80000000, 0, 1, 0x3f800000, 0x7f800000, SS, QS};
-    static const u64 cd[] = {0xfff0000000000000, 0xbff0000000000000, 0x8000000000000001, NEGD, 0, 1, ONED, INFD, SD_, QD};
+    static const u64 cd[] = {
+        0xfff0000000000000, 0xbff0000000000000, 0x8000000000000001, NEGD, 0, 1, ONED, INFD, SD_, QD};
     group("fclass");
     for (int i = 0; i < 10; i++) {
         note("class", i);
@@ -375,13 +440,16 @@ static void conversions(void)
     RF("d.l", ID("fcvt.d.l ft2, t0, rne", 0x7fffffffffffffff), 0x43e0000000000000, NX);
     RF("d.lu", ID("fcvt.d.lu ft2, t0, rdn", ~0ull), 0x43efffffffffffff, NX);
     u64 x, f;
-    asm volatile("csrw fflags, zero\n fmv.d.x ft0, %2\n fcvt.s.d ft1, ft0\n fmv.x.d %0, ft1\n csrr %1, fflags" : "=&r"(x), "=&r"(f) : "r"(SD_));
+    asm volatile("csrw fflags, zero\n fmv.d.x ft0, %2\n fcvt.s.d ft1, ft0\n fmv.x.d %0, ft1\n csrr %1, fflags"
+                 : "=&r"(x), "=&r"(f) : "r"(SD_));
     CHECK("s.d_snan", x, 0xffffffff7fc00000);
     CHECK("s.d_snan_flags", f, NV);
-    asm volatile("csrw fflags, zero\n fmv.d.x ft0, %2\n fcvt.s.d ft1, ft0, rne\n fmv.x.d %0, ft1\n csrr %1, fflags" : "=&r"(x), "=&r"(f) : "r"(0x47f0000000000000));
+    asm volatile("csrw fflags, zero\n fmv.d.x ft0, %2\n fcvt.s.d ft1, ft0, rne\n fmv.x.d %0, ft1\n csrr %1, fflags"
+                 : "=&r"(x), "=&r"(f) : "r"(0x47f0000000000000));
     CHECK("s.d_overflow", x, 0xffffffff7f800000);
     CHECK("s.d_overflow_flags", f, OF | NX);
-    asm volatile("csrw fflags, zero\n fmv.w.x ft0, %2\n fcvt.d.s ft1, ft0\n fmv.x.d %0, ft1\n csrr %1, fflags" : "=&r"(x), "=&r"(f) : "r"(1ull));
+    asm volatile("csrw fflags, zero\n fmv.w.x ft0, %2\n fcvt.d.s ft1, ft0\n fmv.x.d %0, ft1\n csrr %1, fflags"
+                 : "=&r"(x), "=&r"(f) : "r"(1ull));
     CHECK("d.s_subnormal", x, 0x36a0000000000000);
     CHECK("d.s_subnormal_flags", f, 0);
 }
@@ -392,10 +460,12 @@ static void memory(void)
     u64 x;
     on();
     m[31] = 0x4142434445464748;
-    asm volatile("mv a0, %1\n c.fld fa0, 248(a0)\n c.fsd fa0, 240(a0)\n fmv.x.d %0, fa0" : "=r"(x) : "r"(m) : "a0", "memory");
+    asm volatile("mv a0, %1\n c.fld fa0, 248(a0)\n c.fsd fa0, 240(a0)\n fmv.x.d %0, fa0"
+                 : "=r"(x) : "r"(m) : "a0", "memory");
     CHECK("c.fld", x, m[31]);
     CHECK("c.fsd", m[30], m[31]);
-    asm volatile("mv t0, sp\n mv sp, %1\n c.fldsp fs11, 248(sp)\n c.fsdsp fs11, 504(sp)\n mv sp, t0\n fmv.x.d %0, fs11" : "=r"(x) : "r"(m) : "t0", "memory");
+    asm volatile("mv t0, sp\n mv sp, %1\n c.fldsp fs11, 248(sp)\n c.fsdsp fs11, 504(sp)\n mv sp, t0\n fmv.x.d %0, fs11"
+                 : "=r"(x) : "r"(m) : "t0", "memory");
     CHECK("c.fldsp", x, m[31]);
     CHECK("c.fsdsp", m[63], m[31]);
     asm volatile("fmv.d.x ft0, %0" ::"r"(0x1111ull));

@@ -465,7 +465,8 @@ static void external(void)
     LATER("plic.gone_with_the_device", mip_now(), 0);
 
     /* priority 0 never interrupts; the threshold masks what is not above it */
-    static const struct { u32 prio, threshold, want; } p[] = {{0, 0, 0}, {1, 0, 1}, {1, 1, 0}, {2, 1, 1}, {7, 7, 0}, {7, 6, 1}, {3, 5, 0}};
+    static const struct { u32 prio, threshold, want; } p[] = {
+        {0, 0, 0}, {1, 0, 1}, {1, 1, 0}, {2, 1, 1}, {7, 7, 0}, {7, 6, 1}, {3, 5, 0}};
     u64 wrong = 0;
     for (unsigned i = 0; i < sizeof p / sizeof *p; i++) {
         wr32(PLIC_PRIO(UART_IRQ), p[i].prio);

@@ -3,7 +3,8 @@
 #include "bare.h"
 
 static u8 buf[8192] __attribute__((aligned(4096)));
-static u64 root[512] __attribute__((aligned(4096))), l1[512] __attribute__((aligned(4096))), l0[512] __attribute__((aligned(4096)));
+static u64 root[512] __attribute__((aligned(4096))), l1[512] __attribute__((aligned(4096))),
+    l0[512] __attribute__((aligned(4096)));
 
 #define LOAD(n, size)                                                       \
     for (u64 off = 0; off < 16; off++) {                                    \

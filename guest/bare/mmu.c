@@ -69,7 +69,10 @@ static u64 access_mprv(int mode, int type, u64 va)
     return me()->cause;
 }
 static u64 fault(int type) { return type == LOAD || type == LR ? C_LOAD_PF : type == FETCH ? C_IFETCH_PF : C_STORE_PF; }
-static u64 access_fault(int type) { return fault(type) == C_IFETCH_PF ? C_IFETCH_ACC : fault(type) == C_LOAD_PF ? C_LOAD_ACC : C_STORE_ACC; }
+static u64 access_fault(int type)
+{
+    return fault(type) == C_IFETCH_PF ? C_IFETCH_ACC : fault(type) == C_LOAD_PF ? C_LOAD_ACC : C_STORE_ACC;
+}
 
 static void set(u64 *slot, u64 v)
 {

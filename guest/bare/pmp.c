@@ -151,7 +151,8 @@ static void permissions(void)
                 set(3, NAPOT | p, napot((u64)area, 4096));
             for (int mode = U; mode <= M; mode += mode == S ? 2 : 1)
                 for (int type = LOAD; type <= AMO; type++) {
-                    int ok = mode == M || (type == LOAD ? p & PR : type == FETCH ? p & PX : type == STORE ? p & PW : (p & 3) == 3);
+                    int ok = mode == M ||
+                             (type == LOAD ? p & PR : type == FETCH ? p & PX : type == STORE ? p & PW : (p & 3) == 3);
                     note("perm", p);
                     note("mode", mode);
                     note("type", type);
@@ -212,7 +213,8 @@ static void matching(void)
         CHECK("na4.partial_high", as(U, LOAD, a + 256), C_LOAD_ACC);
         CHECK("na4.partial_store", as(U, STORE, a + 256), C_STORE_ACC);
         CHECK("na4.partial_store.tval", me()->tval, a + 256);
-        CHECK("na4.partial_m_unlocked", as(M, LOAD, a + 256), C_LOAD_ACC); /* "irrespective of the L, R, W and X bits" */
+        /* "irrespective of the L, R, W and X bits" */
+        CHECK("na4.partial_m_unlocked", as(M, LOAD, a + 256), C_LOAD_ACC);
     } else
         skip("na4", "grain above 4");
     fresh();

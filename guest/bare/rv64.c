@@ -211,7 +211,8 @@ static void jumps(void)
     CHECK("c.jalr.link_is_pc_2", r, s);
     asm volatile("li %0, 1\n lla t0, 1f\n c.jr t0\n li %0, 2\n 1:" : "=&r"(r)::"t0");
     CHECK("c.jr", r, 1);
-    asm volatile(".option push\n .option norvc\n jal %0, 1f\n 2: nop\n 1: lla %1, 2b\n .option pop" : "=&r"(r), "=&r"(s));
+    asm volatile(".option push\n .option norvc\n jal %0, 1f\n 2: nop\n 1: lla %1, 2b\n .option pop"
+                 : "=&r"(r), "=&r"(s));
     CHECK("jal.link", r, s);
     /* far and backward */
     asm volatile(".option push\n .option norvc\n .option norelax\n li %0, 0\n j 2f\n 1: addi %0, %0, 1\n j 3f\n"

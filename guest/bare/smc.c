@@ -17,7 +17,8 @@ static u64 copy_and_call(u64 n)
 __attribute__((naked, noinline)) static u64 patch_self(u64 insn)
 {
     (void)insn;
-    asm volatile("lla t0, 1f\n sw a0, 0(t0)\n fence.i\n .balign 4\n .option push\n .option norvc\n 1: li a0, 1\n ret\n .option pop");
+    asm volatile("lla t0, 1f\n sw a0, 0(t0)\n fence.i\n .balign 4\n .option push\n .option norvc\n 1: li a0, 1\n ret\n"
+                 " .option pop");
 }
 
 void tests(void)

@@ -51,14 +51,16 @@ static void lrsc(u64 i)
     (void)i;
     barrier();
     for (int k = 0; k < ROUNDS; k++)
-        asm volatile("1: lr.d t0, (%0)\n addi t0, t0, 1\n sc.d t0, t0, (%0)\n bnez t0, 1b" ::"r"(&V(0)) : "t0", "memory");
+        asm volatile("1: lr.d t0, (%0)\n addi t0, t0, 1\n sc.d t0, t0, (%0)\n bnez t0, 1b"
+                     ::"r"(&V(0)) : "t0", "memory");
 }
 static void lock_lrsc(u64 i)
 {
     (void)i;
     barrier();
     for (int k = 0; k < ROUNDS; k++) {
-        asm volatile("1: lr.w.aq t0, (%0)\n bnez t0, 1b\n sc.w t0, %1, (%0)\n bnez t0, 1b" ::"r"(&V(1)), "r"(1) : "t0", "memory");
+        asm volatile("1: lr.w.aq t0, (%0)\n bnez t0, 1b\n sc.w t0, %1, (%0)\n bnez t0, 1b"
+                     ::"r"(&V(1)), "r"(1) : "t0", "memory");
         V(2) = V(2) + 1;
         V(3) = V(3) + V(2);
         asm volatile("amoswap.w.rl zero, zero, (%0)" ::"r"(&V(1)) : "memory");
@@ -81,7 +83,8 @@ static void max(u64 i)
 {
     barrier();
     for (u64 k = 0; k < ROUNDS; k++)
-        asm volatile("amomaxu.d zero, %1, (%0)\n amoor.d zero, %3, (%2)" ::"r"(&V(0)), "r"(k * 8 + i), "r"(&V(1)), "r"(1ull << i) : "memory");
+        asm volatile("amomaxu.d zero, %1, (%0)\n amoor.d zero, %3, (%2)"
+                     ::"r"(&V(0)), "r"(k * 8 + i), "r"(&V(1)), "r"(1ull << i) : "memory");
 }
 /* message passing: data, fence, flag */
 static u64 bad;
@@ -212,7 +215,8 @@ static void timer(u64 i)
     wr64(MTIMECMP(i), -1);
 }
 
-static u64 root[512] __attribute__((aligned(4096))), l1[512] __attribute__((aligned(4096))), l0[512] __attribute__((aligned(4096)));
+static u64 root[512] __attribute__((aligned(4096))), l1[512] __attribute__((aligned(4096))),
+    l0[512] __attribute__((aligned(4096)));
 static u64 page_a[512] __attribute__((aligned(4096))), page_b[512] __attribute__((aligned(4096)));
 #define VA 0x100000000ull
 static u64 s_load(u64 va) { return *(volatile u64 *)va; }

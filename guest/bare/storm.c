@@ -22,7 +22,8 @@ static u64 call(u32 *code) { return ((fn0)code)(); }
 
 static void lock(u64 volatile *l)
 {
-    asm volatile("1: lr.w.aq t0, (%0)\n bnez t0, 1b\n sc.w t0, %1, (%0)\n bnez t0, 1b" ::"r"(l), "r"(1) : "t0", "memory");
+    asm volatile("1: lr.w.aq t0, (%0)\n bnez t0, 1b\n sc.w t0, %1, (%0)\n bnez t0, 1b"
+                 ::"r"(l), "r"(1) : "t0", "memory");
 }
 static void unlock(u64 volatile *l) { asm volatile("amoswap.w.rl zero, zero, (%0)" ::"r"(l) : "memory"); }
 static int try_lock(u64 volatile *l)
@@ -70,7 +71,8 @@ static void storm(u64 i)
         seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
         asm volatile("amoadd.d zero, %1, (%0)" ::"r"(&V(0)), "r"(1) : "memory");
         asm volatile("amoadd.w zero, %1, (%0)" ::"r"((u32 *)&V(1) + (seed & 1)), "r"(1) : "memory");
-        asm volatile("1: lr.d t0, (%0)\n addi t0, t0, 3\n sc.d t0, t0, (%0)\n bnez t0, 1b" ::"r"(&V(2)) : "t0", "memory");
+        asm volatile("1: lr.d t0, (%0)\n addi t0, t0, 3\n sc.d t0, t0, (%0)\n bnez t0, 1b"
+                     ::"r"(&V(2)) : "t0", "memory");
         lock(&V(3));
         V(4) = V(4) + 1;
         unlock(&V(3));

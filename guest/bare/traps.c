@@ -196,7 +196,8 @@ __attribute__((naked)) static void do_sret_ok(void)
 }
 __attribute__((naked)) static void do_sret_ok_s(void)
 {
-    asm volatile("lla t0, 1f\n csrw sepc, t0\n li t0, 0x122\n csrs sstatus, t0\n csrci sstatus, 2\n sret\n 1: li a7, 0\n ecall");
+    asm volatile("lla t0, 1f\n csrw sepc, t0\n li t0, 0x122\n csrs sstatus, t0\n csrci sstatus, 2\n sret\n"
+                 " 1: li a7, 0\n ecall");
 }
 
 static void privilege(void)

@@ -33,7 +33,12 @@ static __attribute__((noinline)) u64 bump(u64 v) { TRY("addi %0, %0, 1", "+r"(v)
 static __attribute__((noinline)) u64 load(u64 a) { u64 v = 5; TRY("ld %0, 0(%1)", "+r"(v), "r"(a)); return v; }
 static __attribute__((noinline)) u64 byte(u64 a) { u64 v = 5; TRY("lbu %0, 0(%1)", "+r"(v), "r"(a)); return v; }
 static __attribute__((noinline)) u64 store(u64 a) { TRY("sd %0, 0(%0)", , "r"(a)); return 0; }
-static __attribute__((noinline)) u64 swap(u64 a) { u64 v = 5; TRY("amoswap.d %0, %0, (%1)", "+r"(v), "r"(a)); return v; }
+static __attribute__((noinline)) u64 swap(u64 a)
+{
+    u64 v = 5;
+    TRY("amoswap.d %0, %0, (%1)", "+r"(v), "r"(a));
+    return v;
+}
 static __attribute__((noinline)) u64 read_tselect(void) { u64 v = 0; TRY_CSRR(tselect, v); return v; }
 
 static void registers(void)

@@ -1,6 +1,6 @@
-/* Harts that look at the memory's and at one another's statistics, and change the delay method, while all of them move lines.
- * What they see decides what they do next, so that a run in which anybody saw something else takes another time; whoever runs
- * this in several ways compares. Only for machines with the control block. */
+/* Harts that look at the memory's and at one another's statistics, and change the delay method, while all of them move
+ * lines. What they see decides what they do next, so that a run in which anybody saw something else takes another time;
+ * whoever runs this in several ways compares. Only for machines with the control block. */
 #include "bare.h"
 
 #define HARTS 4

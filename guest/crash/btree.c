@@ -1,5 +1,5 @@
-// A B+tree whose nodes are copied when keys come in; the root is changed by one store. Values are changed in place, two at a
-// time, with an undo log.
+// A B+tree whose nodes are copied when keys come in; the root is changed by one store. Values are changed in place, two
+// at a time, with an undo log.
 
 #include "pm.h"
 

@@ -1,5 +1,5 @@
-// A hash table: chains of nodes of one line, new and changed nodes are linked by one store. The number of keys is stored when the
-// table is closed, and `clean` says whether it is right.
+// A hash table: chains of nodes of one line, new and changed nodes are linked by one store. The number of keys is
+// stored when the table is closed, and `clean` says whether it is right.
 
 #include "pm.h"
 

@@ -1,5 +1,5 @@
-// The corpus on the host, for crates/crash/tests: records what the workload does to NVMM, and recovers from contents that it is
-// given.
+// The corpus on the host, for crates/crash/tests: records what the workload does to NVMM, and recovers from contents
+// that it is given.
 //
 // crash-host STRUCTURE [OPS [DROP [MOVE]]] writes a line for each step of the workload:
 //   I OFFSET BYTES   a line after setup that is not zero
@@ -8,11 +8,11 @@
 //   X FILE:LINE   a fence
 //   D FILE:LINE   an operation is done
 //   E   the end
-// All numbers and bytes are hexadecimal, except LINE. Then it reads contents from which it recovers, and answers each; both in
-// binary, with the host's byte order:
+// All numbers and bytes are hexadecimal, except LINE. Then it reads contents from which it recovers, and answers each;
+// both in binary, with the host's byte order:
 //   content: uint32 LINES, then for each line of NVMM that differs from setup's uint32 OFFSET and its 64 bytes
-//   answer: uint32 CODE (0: fine, 3: damaged, 4: no end), uint64 DIGEST, uint32 READS, uint32 LENGTH, then READS times the uint32
-//     offset of a line that was read before it was overwritten, then LENGTH bytes of text
+//   answer: uint32 CODE (0: fine, 3: damaged, 4: no end), uint64 DIGEST, uint32 READS, uint32 LENGTH, then READS times
+//     the uint32 offset of a line that was read before it was overwritten, then LENGTH bytes of text
 
 #include "pm.h"
 

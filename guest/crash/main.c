@@ -1,5 +1,5 @@
-// crash-corpus: small persistent data structures, with flushes and fences that can be dropped or moved, for crash exploration
-// (docs/crash-model.md).
+// crash-corpus: small persistent data structures, with flushes and fences that can be dropped or moved, for crash
+// exploration (docs/crash-model.md).
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,14 +1,15 @@
-// output COMMAND: sends something to the outside before or after what it tells of is durable, for the checks of `nagori crash`
-// that need no crash (docs/crash-model.md).
+// output COMMAND: sends something to the outside before or after what it tells of is durable, for the checks of `nagori
+// crash` that need no crash (docs/crash-model.md).
 //
 //   setup               zeros
-//   workload SINK WHEN  stores a number; flushes it, with a fence, before the output (WHEN is durable) or behind it (early)
+//   workload SINK WHEN  stores a number; flushes it, with a fence, before the output (WHEN is durable) or behind it
+//                       (early)
 //   recover             nothing
 //
-// SINK is console (/dev/console), network (a datagram to 10.0.2.2 port 9), disk (4 KiB to /dev/vda, past the page cache), dma
-// (the same, and what is written is NVMM itself), or in (the disk writes to NVMM). The last two need NVMM that the kernel
-// knows: a file on a file system mounted with dax=always, in NAGORI_NVMM; otherwise it is what /dev/mem has at the address that
-// the control block says.
+// SINK is console (/dev/console), network (a datagram to 10.0.2.2 port 9), disk (4 KiB to /dev/vda, past the page
+// cache), dma (the same, and what is written is NVMM itself), or in (the disk writes to NVMM). The last two need NVMM
+// that the kernel knows: a file on a file system mounted with dax=always, in NAGORI_NVMM; otherwise it is what /dev/mem
+// has at the address that the control block says.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <fcntl.h>

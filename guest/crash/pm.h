@@ -1,8 +1,9 @@
-// How the programs of the corpus use NVMM: every store, load, flush and fence goes through here, so that the same code runs on
-// a machine and, with CRASH_HOST, on the host, where each of them is recorded.
+// How the programs of the corpus use NVMM: every store, load, flush and fence goes through here, so that the same code
+// runs on a machine and, with CRASH_HOST, on the host, where each of them is recorded.
 //
-// Flushes and fences have numbers. The one with the number `drop` does nothing; the one with the number `move` comes too late: a
-// flush after the next fence, a fence before the next numbered flush or fence, that is, after the stores in between.
+// Flushes and fences have numbers. The one with the number `drop` does nothing; the one with the number `move` comes
+// too late: a flush after the next fence, a fence before the next numbered flush or fence, that is, after the stores in
+// between.
 #ifndef CRASH_PM_H
 #define CRASH_PM_H
 

@@ -7,8 +7,8 @@
 //
 // A record is valid if the head says so. So its lines have to be durable before the head is: they are flushed, then
 // comes a fence, then the head is stored. `without-flush` leaves the flush of the payload out, which is a bug that
-// no test without a power cut finds. With `combined` the payload is stored under the hint ntl.all and not flushed, which is
-// right on machines that combine such stores in line fill buffers.
+// no test without a power cut finds. With `combined` the payload is stored under the hint ntl.all and not flushed,
+// which is right on machines that combine such stores in line fill buffers.
 //
 // NVMM is mapped through /dev/mem at the address that the control block has, or through the file in NAGORI_NVMM.
 #include <fcntl.h>

@@ -1,9 +1,10 @@
-// The text store (guest/off2f/store.c), on the host only. Its code has flushes and fences of its own: the flush with the number N
-// of store.h is N here, the fence is 10 + N.
+// The text store (guest/off2f/store.c), on the host only. Its code has flushes and fences of its own: the flush with
+// the number N of store.h is N here, the fence is 10 + N.
 //
-// Its stores are seen by comparing NVMM with what it was at the last flush or fence. That is enough, since in between they have
-// no order. Of its loads, those of the header, of commit words and of what is hashed are told: it uses nothing else before a
-// checksum was right. The directory is small, and texts are zero but for a few words, so that few lines are undecided.
+// Its stores are seen by comparing NVMM with what it was at the last flush or fence. That is enough, since in between
+// they have no order. Of its loads, those of the header, of commit words and of what is hashed are told: it uses
+// nothing else before a checksum was right. The directory is small, and texts are zero but for a few words, so that few
+// lines are undecided.
 
 #include "pm.h"
 

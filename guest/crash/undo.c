@@ -6,9 +6,10 @@
 //   recover    takes back what is in the log
 //   check      the sum has to be 2000; prints the accounts
 //
-// The log keeps both old values before either account changes, and is emptied when both new ones are durable. Recovery writes
-// the old values back, waits until they are durable, and empties the log then, so that it can be interrupted and done again. With
-// `clear-first` recovery empties the log at once: no cut during the workload shows that, only one during recovery does.
+// The log keeps both old values before either account changes, and is emptied when both new ones are durable. Recovery
+// writes the old values back, waits until they are durable, and empties the log then, so that it can be interrupted and
+// done again. With `clear-first` recovery empties the log at once: no cut during the workload shows that, only one
+// during recovery does.
 //
 // NVMM is mapped through /dev/mem at the address that the control block has.
 #include <fcntl.h>

@@ -13,7 +13,8 @@
 #define QUANTUM 9 // gates on a register of amplitudes (as libquantum)
 #define PIPE 10   // one hart produces, the next consumes
 #define CONDVAR 11 // harts take turns by a flag that another sets
-#define PAST 12   // lines that non-temporal stores fill, in order or RANDOM, with WORK additions or a fence (FENCED) behind each
+// lines that non-temporal stores fill, in order or RANDOM, with WORK additions or a fence (FENCED) behind each
+#define PAST 12
 
 #ifndef WIDTH
 #define WIDTH 1

@@ -2,8 +2,8 @@
 // description says so combines in line fill buffers and writes to memory past the caches, and loads under it, which
 // displace nothing.
 //
-// Hints are executed by every RISC-V processor and assembled by every toolchain: to those that do not know them they are
-// additions to x0, and the functions below are ordinary copies. They need no header of this machine.
+// Hints are executed by every RISC-V processor and assembled by every toolchain: to those that do not know them they
+// are additions to x0, and the functions below are ordinary copies. They need no header of this machine.
 //
 // Non-temporal stores are weakly ordered. nagori_nt_fence() orders them before every later store; memcpy_nt and
 // memset_nt end with it. Versions without it end in _weak.
@@ -88,9 +88,9 @@ static inline void *memset_nt(void *to, int c, size_t n)
     return to;
 }
 
-// The intrinsics of the RISC-V C API. Clang has them since version 17 in riscv_ntlh.h, GCC does not; where the header is
-// missing, integers and pointers of up to 8 bytes can be accessed all the same. The third argument is the hint, by default
-// ntl.all.
+// The intrinsics of the RISC-V C API. Clang has them since version 17 in riscv_ntlh.h, GCC does not; where the header
+// is missing, integers and pointers of up to 8 bytes can be accessed all the same. The third argument is the hint, by
+// default ntl.all.
 #if defined(__has_include)
 #if __has_include(<riscv_ntlh.h>)
 #include <riscv_ntlh.h>

@@ -82,8 +82,8 @@ static inline void nvmm_unlock(pthread_mutex_t *lock, bool held)
         pthread_mutex_unlock(lock);
 }
 
-// As nvmm_lock, for a lock that is held across fork; `held` is protected by the lock. With one thread nothing is written,
-// and neither parent nor child has to copy the page.
+// As nvmm_lock, for a lock that is held across fork; `held` is protected by the lock. With one thread nothing is
+// written, and neither parent nor child has to copy the page.
 static inline void nvmm_lock_for_fork(pthread_mutex_t *lock, bool *held)
 {
     if (nvmm_lock(lock))

@@ -1,15 +1,17 @@
-// pmemobj COMMAND POOL [TRANSACTIONS] [without-snapshot]: transactions of PMDK's libpmemobj, to try `nagori crash` with.
+// pmemobj COMMAND POOL [TRANSACTIONS] [without-snapshot]: transactions of PMDK's libpmemobj, to try `nagori crash`
+// with.
 //
 //   setup      makes a pool
-//   workload   runs TRANSACTIONS transactions (default 5); each sets two counters that are far apart, and puts a node into
-//              a list
+//   workload   runs TRANSACTIONS transactions (default 5); each sets two counters that are far apart, and puts a node
+//              into a list
 //   recover    opens the pool, which undoes or completes what was under way
 //   check      prints counters and list; exit code 1 if they contradict each other
 //
-// `without-snapshot` leaves out that the second counter belongs to the transaction: a bug that shows after a crash only.
+// `without-snapshot` leaves out that the second counter belongs to the transaction: a bug that shows after a crash
+// only.
 //
-// The library is loaded when the program runs, and declared here as its manual pages have it: so the program is compiled
-// without PMDK.
+// The library is loaded when the program runs, and declared here as its manual pages have it: so the program is
+// compiled without PMDK.
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdint.h>

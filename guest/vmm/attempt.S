@@ -1,4 +1,5 @@
-/* Executing anything (attempt.h). The vector needs no register to be sane; what runs may change all but stvec and satp. */
+/* Executing anything (attempt.h). The vector needs no register to be sane; what runs may change all but stvec and
+ * satp. */
 .option norelax
 .text
 .globl attempt

@@ -104,8 +104,8 @@ static enum kind decode(u32 i, struct access *a)
     return PLAIN;
 }
 
-/* The physical address, by the VM's page tables (Sv39), of which none is read outside of its memory. Whether the access is
- * permitted was checked by the hart before it trapped: an access fault comes behind page faults. */
+/* The physical address, by the VM's page tables (Sv39), of which none is read outside of its memory. Whether the access
+ * is permitted was checked by the hart before it trapped: an access fault comes behind page faults. */
 static int translate(const struct hart *h, u64 va, struct walk *w)
 {
     static const u64 none;
@@ -235,8 +235,8 @@ void access_fault(struct hart *h, u64 cause)
     }
     struct map *m = translate(h, addr, &w) ? look_up(h->vm, w.pa, a.width) : 0;
     if (by_table) {
-        /* The table did not have it: a small one is refilled, and the VM tries again. It also does if the range is there now:
-         * another hart of the VM may have had the same miss. */
+        /* The table did not have it: a small one is refilled, and the VM tries again. It also does if the range is
+         * there now: another hart of the VM may have had the same miss. */
         if (m && refill(h->vm, w.pa))
             h->again = 0;
         else if (!m || !again(h, tval))

@@ -1,6 +1,6 @@
-/* A hostile VM (partitions/hostile.txt): random accesses, instructions, page tables, SBI calls and DMA, aimed at what is not its
- * own. Whatever it reaches there it reports; victim.c looks whether something was changed. On the kernel's command line:
- * vm.seed, and vm.attempts of each kind. */
+/* A hostile VM (partitions/hostile.txt): random accesses, instructions, page tables, SBI calls and DMA, aimed at what
+ * is not its own. Whatever it reaches there it reports; victim.c looks whether something was changed. On the kernel's
+ * command line: vm.seed, and vm.attempts of each kind. */
 #include "attempt.h"
 
 volatile u64 trap_cause;
@@ -8,18 +8,18 @@ static u64 seed, failures, attempts, refused;
 
 /* What partitions/hostile.txt gives us. */
 static const struct range { u64 at, size; } own[] = {
-    {0x80200000, 0x7a00000}, {0x50000208, 8}, {0xc000000, 0x2000}, {0xc002000, 0x200}, {0xc200000, 0x4000}, {0x52000000, 0x1000},
-    {0x50001000, 4},
+    {0x80200000, 0x7a00000}, {0x50000208, 8}, {0xc000000, 0x2000}, {0xc002000, 0x200}, {0xc200000, 0x4000},
+    {0x52000000, 0x1000}, {0x50001000, 4},
 };
 enum { OWN = sizeof own / sizeof *own, MAC = 0x52000000 };
 #define MEMORY_END 0x87c00000ull
 /* And what it does not: the monitor, the victim, memory of nobody; registers of the machine; nothing at all. */
 static const u64 foreign[] = {
-    0x80000000, 0x80001000, 0x80008000, 0x80010000, 0x80020000, 0x801ffff8, 0x87c00000, 0x87c01000, 0x87c80000, 0x87cf0000,
-    0x87cffff8, 0x87d00000, 0x87fffff8, 0x88000000, 0x100000, 0x101000, 0x2000000, 0x2000008, 0x2004000, 0x200bff8, 0x4000100,
-    0x4000200, 0x4000240, 0x4000348, 0x4000398, 0x40003a8, 0xc002200, 0xc204000, 0xc205004, 0x10000000, 0x10001000, 0x10001400,
-    0x10002000, 0x52001000, 0x50000200, 0x50000210, 0x0, 0x7ffffff8, 1ull << 32, 1ull << 38, 1ull << 39, 1ull << 55, 1ull << 56,
-    1ull << 63, ~7ull,
+    0x80000000, 0x80001000, 0x80008000, 0x80010000, 0x80020000, 0x801ffff8, 0x87c00000, 0x87c01000, 0x87c80000,
+    0x87cf0000, 0x87cffff8, 0x87d00000, 0x87fffff8, 0x88000000, 0x100000, 0x101000, 0x2000000, 0x2000008, 0x2004000,
+    0x200bff8, 0x4000100, 0x4000200, 0x4000240, 0x4000348, 0x4000398, 0x40003a8, 0xc002200, 0xc204000, 0xc205004,
+    0x10000000, 0x10001000, 0x10001400, 0x10002000, 0x52001000, 0x50000200, 0x50000210, 0x0, 0x7ffffff8, 1ull << 32,
+    1ull << 38, 1ull << 39, 1ull << 55, 1ull << 56, 1ull << 63, ~7ull,
 };
 enum { FOREIGN = sizeof foreign / sizeof *foreign };
 
@@ -183,7 +183,8 @@ static struct access decode(u32 i, const u64 *x)
         a.at = x[2] + (words ? (i >> 9 & 15) << 2 | (i >> 7 & 3) << 6 : (i >> 10 & 7) << 3 | (i >> 7 & 7) << 6);
     } else {
         u64 high = (i >> 12 & 1) << 5;
-        a.at = x[2] + (words ? high | (i >> 4 & 7) << 2 | (i >> 2 & 3) << 6 : high | (i >> 5 & 3) << 3 | (i >> 2 & 7) << 6);
+        a.at = x[2] + (words ? high | (i >> 4 & 7) << 2 | (i >> 2 & 3) << 6
+                             : high | (i >> 5 & 3) << 3 | (i >> 2 & 7) << 6);
         a.rd = i >> 7 & 31;
     }
     if (a.store || (g & 3) == 1) /* stores, and c.fld */
@@ -194,7 +195,8 @@ static struct access decode(u32 i, const u64 *x)
 /* An instruction: often a load or store, sometimes any bits that do not jump away or end our trap handler. */
 static u32 instruction(void)
 {
-    u32 r = random(&seed), rs1 = below(&seed, 32) << 15, rd = (chance(4) ? 0 : below(&seed, 32)) << 7, f = below(&seed, 8) << 12;
+    u32 r = random(&seed), rs1 = below(&seed, 32) << 15, rd = (chance(4) ? 0 : below(&seed, 32)) << 7,
+        f = below(&seed, 8) << 12;
     switch (below(&seed, 12)) {
     case 0:
     case 1:
@@ -317,7 +319,8 @@ static void instructions(u64 n)
 
 static u64 any_entry(void)
 {
-    static const u64 usual[] = {V | R | W | A | D, V | R | W | X | A | D, V | R | X | A, V | X | A, V, V | R | W | U | A | D};
+    static const u64 usual[] = {
+        V | R | W | A | D, V | R | W | X | A | D, V | R | X | A, V | X | A, V, V | R | W | U | A | D};
     u64 flags = chance(4) ? random(&seed) & 0x3ff : usual[below(&seed, 6)];
     u64 to = chance(3) ? own[below(&seed, OWN)].at : somewhere();
     if (chance(4))
@@ -366,7 +369,8 @@ static void calls(u64 n)
     static const u64 known[] = {BASE, TIME, IPI, RFENCE, HSM, SRST, DBCN, PMU};
     while (n--) {
         calm();
-        u64 extension = chance(16) ? random(&seed) : known[below(&seed, 8)], function = chance(16) ? random(&seed) : below(&seed, 8);
+        u64 extension = chance(16) ? random(&seed) : known[below(&seed, 8)],
+            function = chance(16) ? random(&seed) : below(&seed, 8);
         u64 a[5];
         for (int i = 0; i < 5; i++)
             a[i] = chance(2) ? below(&seed, 9) : chance(8) ? -below(&seed, 5) : somewhere();
@@ -391,7 +395,8 @@ static void calls(u64 n)
         /* Our own second hart stays where it is. */
         if (extension == HSM && function == 0 && a[0] < 2 && in_memory(a[1], 4))
             continue;
-        register u64 a0 asm("a0") = a[0], a1 asm("a1") = a[1], a2 asm("a2") = a[2], a3 asm("a3") = a[3], a4 asm("a4") = a[4];
+        register u64 a0 asm("a0") = a[0], a1 asm("a1") = a[1], a2 asm("a2") = a[2], a3 asm("a3") = a[3],
+            a4 asm("a4") = a[4];
         register u64 a6 asm("a6") = function, a7 asm("a7") = extension;
         asm volatile("ecall" : "+r"(a0), "+r"(a1) : "r"(a2), "r"(a3), "r"(a4), "r"(a6), "r"(a7) : "memory");
         int64_t error = a0;
@@ -416,11 +421,17 @@ static volatile u32 *mac(u64 offset)
 /* Frames in loopback, from and to any address. */
 static void dma(u64 n)
 {
-    enum { MODER = 0, SOURCE = 4, MASK = 8, PACKETLEN = 0x18, TX_BD_NUM = 0x20, CONTROL = 0x24, TX_BD = 0x400, RX_BD = 0x408 };
+    enum {
+        MODER = 0, SOURCE = 4, MASK = 8, PACKETLEN = 0x18, TX_BD_NUM = 0x20, CONTROL = 0x24,
+        TX_BD = 0x400, RX_BD = 0x408
+    };
     enum { READY = 1 << 15, WRAP = 1 << 13, PAD = 1 << 12, CRC = 1 << 11, UNDERRUN = 1 << 8, OVERRUN = 1 << 6 };
     enum { RUN = 1 | 2 | 1 << 5 | 1 << 7 | 1 << 10 | 1 << 13 | 1 << 14 | 1 << 15 | 1 << 16, LONGEST = 1500 };
     static uint8_t buffers[2][2048] __attribute__((aligned(2048)));
-    enum { MII_MODE = 0x28, MII_COMMAND = 0x2c, MII_ADDRESS = 0x30, MII_TX = 0x34, TX_CONTROL = 0x50, WRITE = 4, RESET = 0x8000 };
+    enum {
+        MII_MODE = 0x28, MII_COMMAND = 0x2c, MII_ADDRESS = 0x30, MII_TX = 0x34, TX_CONTROL = 0x50,
+        WRITE = 4, RESET = 0x8000
+    };
     u64 passed = 0;
     /* Random stores have come before: the transceiver is reset (it may be slow), and what is on the wire ends. */
     *mac(MODER) = 0;

@@ -1,8 +1,9 @@
 /* A VM that uses a device in a loop (partitions/ioloop.txt): what an operation costs, and which share of the time goes
- * to operations at a rate. On the command line: vm.io (address), vm.width (bytes), vm.rate (operations in 100,000 cycles; 0: as fast
- * as they go), vm.accesses (how many). An operation is an access: the register is toggled, each access stores the other one of
- * two values. With vm.flash=1 it is a byte that is read from a flash memory behind an SPI controller, whose registers are at vm.io:
- * a frame is sent, and the controller asked until another one has come. */
+ * to operations at a rate. On the command line: vm.io (address), vm.width (bytes), vm.rate (operations in 100,000
+ * cycles; 0: as fast as they go), vm.accesses (how many). An operation is an access: the register is toggled, each
+ * access stores the other one of two values. With vm.flash=1 it is a byte that is read from a flash memory behind an
+ * SPI controller, whose registers are at vm.io: a frame is sent, and the controller asked until another one has
+ * come. */
 #include "vm.h"
 
 volatile u64 trap_cause;

@@ -1,10 +1,11 @@
-/* A VM that measures how late its timer interrupts are (partitions/latency.txt): from the cycle at which one is due to the first
- * instruction of its handler. On the command line: vm.interrupts, vm.after (ticks since the machine's start, before
- * which nothing is measured), vm.seed, vm.histogram=1, and vm.work=0 to wait for interrupts with wfi instead of working.
+/* A VM that measures how late its timer interrupts are (partitions/latency.txt): from the cycle at which one is due to
+ * the first instruction of its handler. On the command line: vm.interrupts, vm.after (ticks since the machine's start,
+ * before which nothing is measured), vm.seed, vm.histogram=1, and vm.work=0 to wait for interrupts with wfi instead of
+ * working.
  *
- * The time at which an interrupt is due is a tick of the timebase; the handler reads the cycle counter. How the two belong
- * together is found out first: both counters are read many times, and each pair of readings says that the offset of the cycle
- * counter is in a range. All of the ranges together leave as many cycles as reading takes. */
+ * The time at which an interrupt is due is a tick of the timebase; the handler reads the cycle counter. How the two
+ * belong together is found out first: both counters are read many times, and each pair of readings says that the offset
+ * of the cycle counter is in a range. All of the ranges together leave as many cycles as reading takes. */
 #include "vm.h"
 
 volatile u64 trap_cause;
@@ -88,7 +89,8 @@ void start(u64 hart, const uint8_t *tree)
     (void)hart;
     wanted = option(tree, "vm.interrupts=", 10000);
     seed = option(tree, "vm.seed=", 1);
-    u64 works = option(tree, "vm.work=", 1), all = option(tree, "vm.histogram=", 0), after = option(tree, "vm.after=", 0);
+    u64 works = option(tree, "vm.work=", 1), all = option(tree, "vm.histogram=", 0),
+        after = option(tree, "vm.after=", 0);
     u64 t0, t1, c0, c1;
     /* Cycles of a tick, over some of them: the nearest whole number, if it is near. */
     for (t0 = now(); now() == t0;)
@@ -101,7 +103,8 @@ void start(u64 hart, const uint8_t *tree)
     u64 whole = (cycles_per_tick + PARTS / 2) / PARTS * PARTS;
     if (cycles_per_tick - whole + PARTS / 10 < PARTS / 5)
         cycles_per_tick = whole;
-    /* At the time t, that is between cycle t * ratio and the cycle before that of t + 1, the counter is between two readings. */
+    /* At the time t, that is between cycle t * ratio and the cycle before that of t + 1, the counter is between two
+     * readings. */
     int64_t least = INT64_MIN, most = INT64_MAX;
     for (u64 i = 0; i < SAMPLES; i++) {
         u64 before = cycle(), t = now(), after = cycle();

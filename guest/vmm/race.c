@@ -1,6 +1,7 @@
-/* A VM with two harts (partitions/hostile.txt): while hart 0 executes an I/O access that the monitor emulates, hart 1 rewrites the
- * instruction, and then the page table entry by which its address is found: between what is ours, what is not, and what does no
- * harm. Small steps of the harts make them meet: --set functional_quantum_cycles=5. On the command line: vm.seed, vm.rounds. */
+/* A VM with two harts (partitions/hostile.txt): while hart 0 executes an I/O access that the monitor emulates, hart 1
+ * rewrites the instruction, and then the page table entry by which its address is found: between what is ours, what is
+ * not, and what does no harm. Small steps of the harts make them meet: --set functional_quantum_cycles=5. On the
+ * command line: vm.seed, vm.rounds. */
 #include "attempt.h"
 
 volatile u64 trap_cause;
@@ -112,7 +113,8 @@ static void begin(void (*what)(void))
     going = 1;
 }
 
-/* Executes what is in the slot. Returns whether it has trapped at an address of ours or not ours, rather than been done. */
+/* Executes what is in the slot. Returns whether it has trapped at an address of ours or not ours, rather than been
+ * done. */
 static int execute(u64 a2, u64 a3, u64 a5)
 {
     for (int k = 1; k < 32; k++)

@@ -42,7 +42,8 @@ static int refuses(u64 extension, u64 function, u64 x, u64 y)
 
 void start(void)
 {
-    /* The monitor's memory, the other VM's, and none; power, control block, CLINT, PLIC, UART; Ethernet at both places. */
+    /* The monitor's memory, the other VM's, and none; power, control block, CLINT, PLIC, UART; Ethernet at both
+     * places. */
     static const u64 not_ours[] = {
         0x80000000, 0x80010000, 0x80200000, 0x82000000, 0x87bffffc, 0x88000000, 0x100000, 0x4000390, 0x4000398,
         0x2000000, 0xc002000, 0x10000000, 0x10001000, 0x52000000, 0x0, 0x7ffffffc,

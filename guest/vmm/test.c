@@ -1,5 +1,5 @@
-/* Checks of a VM whose I/O map is another one (partitions/test.txt): every form of load and store that the monitor emulates,
- * and what it refuses. The table has to give the same. */
+/* Checks of a VM whose I/O map is another one (partitions/test.txt): every form of load and store that the monitor
+ * emulates, and what it refuses. The table has to give the same. */
 #include "vm.h"
 
 volatile u64 trap_cause;
@@ -54,8 +54,8 @@ static void widths(void)
     check("base is rd", same, MODE);
 }
 
-/* Compressed forms have few registers: the base is in a3, what is loaded or stored in a4. Registers of variables hold only
- * for the statement that they are used in. */
+/* Compressed forms have few registers: the base is in a3, what is loaded or stored in a4. Registers of variables hold
+ * only for the statement that they are used in. */
 static u64 in_a4(void (*code)(void), u64 a3, u64 a4)
 {
     register u64 base asm("a3") = a3, value asm("a4") = a4;
@@ -163,7 +163,8 @@ static void again(void)
     check("every register, again", wrong, 0);
     STORE("sd %0, 0(%1)", LABEL, 0xfffffffe80000001);
     static const struct { u32 load; u64 want; } forms[] = {
-        {LW, 0xffffffff80000001}, {0x6003, 0x80000001}, {0x3003, 0xfffffffe80000001}, {LW | 4 << 20, 0xfffffffffffffffe},
+        {LW, 0xffffffff80000001}, {0x6003, 0x80000001}, {0x3003, 0xfffffffe80000001},
+        {LW | 4 << 20, 0xfffffffffffffffe},
     };
     for (int n = 0; n < 16; n++) {
         u32 words[] = {forms[n / 2 % 4].load | A4 << 7 | A3 << 15, RET};

@@ -1,5 +1,5 @@
-/* A VM that has something to lose (partitions/hostile.txt): its memory is full of a pattern, and it looks whether that is still
- * there when the other VM says that it has done its worst. */
+/* A VM that has something to lose (partitions/hostile.txt): its memory is full of a pattern, and it looks whether that
+ * is still there when the other VM says that it has done its worst. */
 #include "vm.h"
 
 volatile u64 trap_cause;

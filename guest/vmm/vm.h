@@ -10,7 +10,8 @@ enum { TIME = 0x54494d45, IPI = 0x735049, HSM = 0x48534d, SRST = 0x53525354, DBC
 
 static inline u64 call(u64 extension, u64 function, u64 x, u64 y, u64 z)
 {
-    register u64 a0 asm("a0") = x, a1 asm("a1") = y, a2 asm("a2") = z, a6 asm("a6") = function, a7 asm("a7") = extension;
+    register u64 a0 asm("a0") = x, a1 asm("a1") = y, a2 asm("a2") = z, a6 asm("a6") = function,
+        a7 asm("a7") = extension;
     asm volatile("ecall" : "+r"(a0), "+r"(a1) : "r"(a2), "r"(a6), "r"(a7) : "memory");
     return a0;
 }
@@ -54,8 +55,8 @@ static inline u64 cycle(void)
     return t;
 }
 
-/* A number on the kernel's command line, as in `vm.seed=5`; the name comes with the `=`. The whole device tree is searched,
- * since nothing else in it looks like that. */
+/* A number on the kernel's command line, as in `vm.seed=5`; the name comes with the `=`. The whole device tree is
+ * searched, since nothing else in it looks like that. */
 static inline u64 option(const uint8_t *tree, const char *name, u64 otherwise)
 {
     u64 size = (u64)tree[4] << 24 | tree[5] << 16 | tree[6] << 8 | tree[7];
@@ -69,7 +70,9 @@ static inline u64 option(const uint8_t *tree, const char *name, u64 otherwise)
         if (s[0] == '0' && s[1] == 'x')
             base = 16, s += 2;
         for (;; s++) {
-            u64 d = *s >= '0' && *s <= '9' ? *s - '0' : (*s | 32) >= 'a' && (*s | 32) <= 'f' ? (*s | 32) - 'a' + 10 : 99;
+            u64 d = *s >= '0' && *s <= '9'                 ? *s - '0'
+                    : (*s | 32) >= 'a' && (*s | 32) <= 'f' ? (*s | 32) - 'a' + 10
+                                                           : 99;
             if (d >= base)
                 return value;
             value = value * base + d;

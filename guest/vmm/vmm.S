@@ -1,5 +1,5 @@
-/* Start, traps, and accesses that may trap. The first word of a hart's structure is in mscratch while a VM runs, and in tp
- * while the monitor does. */
+/* Start, traps, and accesses that may trap. The first word of a hart's structure is in mscratch while a VM runs, and in
+ * tp while the monitor does. */
 .option norelax
 .section .text.init
 .globl _start
@@ -104,8 +104,9 @@ store_stubs:
     .endr
 .option pop
 
-/* An access of a VM is done here if it is one that emulate.c has done before, and nothing has changed since: the instruction,
- * the address in its register, satp and all entries of page tables. Everything else goes to `slow`, and is found out anew. */
+/* An access of a VM is done here if it is one that emulate.c has done before, and nothing has changed since: the
+ * instruction, the address in its register, satp and all entries of page tables. Everything else goes to `slow`, and is
+ * found out anew. */
 .balign 4
 trap:
     csrrw tp, mscratch, tp
@@ -224,8 +225,8 @@ fatal_trap:
     lla a0, own_trap
     call fatal
 
-/* u64 try_load(u64 addr, u32 width, u64 *value). A trap changes the VM's ra, which is kept in t6, and MPP, which is kept
- * in t3. */
+/* u64 try_load(u64 addr, u32 width, u64 *value). A trap changes the VM's ra, which is kept in t6, and MPP, which is
+ * kept in t3. */
 .macro guarded
     ld t6, 8(tp)
     csrr t3, mstatus
@@ -275,7 +276,8 @@ try_store:
     j 9f
 4:  sw a2, 0(a0)
     unguarded
-/* u64 try_fetch(u64 addr, u64 *half): two bytes that may be executed, with the translation and rights of the mode in MPP. */
+/* u64 try_fetch(u64 addr, u64 *half): two bytes that may be executed, with the translation and rights of the mode in
+ * MPP. */
 .globl try_fetch
 try_fetch:
     guarded

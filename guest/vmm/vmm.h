@@ -67,7 +67,7 @@ struct seen {
     u64 pte[3];
     u64 count;
     struct map *map;
-    u32 word, span;        /* the instruction, a short one twice; the number of addresses from va on that it may access */
+    u32 word, span;        /* the instruction, a short one twice; how many addresses from va on it may access */
     u32 base_stub, access_stub;
     short offset;
     u8 length, cause;
@@ -89,8 +89,9 @@ struct hart {
     u64 again, again_tval;            /* an access that did not look like the one that has trapped */
     struct seen seen[NOTES] __attribute__((aligned(1024)));
 } __attribute__((aligned(32768)));
-_Static_assert(sizeof(struct hart) == 1 << 15 && offsetof(struct hart, seen) == 1024 && offsetof(struct hart, again) == 368 &&
-               sizeof(struct seen) == 128 && offsetof(struct seen, count) == 72 && offsetof(struct seen, word) == 88 &&
+_Static_assert(sizeof(struct hart) == 1 << 15 && offsetof(struct hart, seen) == 1024 &&
+               offsetof(struct hart, again) == 368 && sizeof(struct seen) == 128 &&
+               offsetof(struct seen, count) == 72 && offsetof(struct seen, word) == 88 &&
                offsetof(struct seen, offset) == 104 && offsetof(struct seen, cause) == 107, "as in vmm.S");
 extern struct hart harts[MAX_HARTS];
 extern u64 hart_count;

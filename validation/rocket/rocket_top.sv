@@ -1,5 +1,6 @@
 // Rocket's system with the two AXI4 ports that lead out of it, and what its write-back stage does. The ports of the
-// debugger and of other masters are tied off, and of four cores the first is observed; the names behind CORE are those of the generated Verilog.
+// debugger and of other masters are tied off, and of four cores the first is observed; the names behind CORE are those
+// of the generated Verilog.
 `ifndef MEMORY_BYTES
 `define MEMORY_BYTES 8
 `endif

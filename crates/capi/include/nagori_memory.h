@@ -234,7 +234,8 @@ int32_t nagori_memory_reset_stats(NagoriMemory *memory, uint64_t at);
 // If a request is refused, those before it stay accepted, and it is number `*count` (from 0).
 //
 // # Safety
-// `requests` has `size` requests, and `accepted_at`, if not null, room for `size` times. See also the top of this header.
+// `requests` has `size` requests, and `accepted_at`, if not null, room for `size` times. See also the top of this
+// header.
 int32_t nagori_memory_submit_all(NagoriMemory *memory,
                                  const NagoriRequest *requests,
                                  size_t size,

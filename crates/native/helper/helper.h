@@ -1,5 +1,6 @@
-/* The helper that `nagori native` loads into the programs that it starts (LD_PRELOAD). It asks the monitor at the end of
- * each epoch how long to wait, and waits. The formulas and the accounts are the monitor's; nothing is computed here. */
+/* The helper that `nagori native` loads into the programs that it starts (LD_PRELOAD). It asks the monitor at the end
+ * of each epoch how long to wait, and waits. The formulas and the accounts are the monitor's; nothing is computed
+ * here. */
 #ifndef NAGORI_HELPER_H
 #define NAGORI_HELPER_H
 

@@ -1,5 +1,5 @@
-/* Calls by which others learn of a thread's progress, or by which it learns of theirs: each ends the epoch first, so that
- * a delay is served before its effects are seen. */
+/* Calls by which others learn of a thread's progress, or by which it learns of theirs: each ends the epoch first, so
+ * that a delay is served before its effects are seen. */
 #define _GNU_SOURCE
 #include "helper.h"
 
@@ -259,8 +259,8 @@ int execle(const char *path, const char *first, ...)
 }
 
 
-int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
-                char *const *arguments, char *const *environment)
+int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+                const posix_spawnattr_t *attributes, char *const *arguments, char *const *environment)
 {
     NEXT(posix_spawn, NULL);
     nagori_close(FORK, 1);

@@ -1,6 +1,6 @@
 // vcopy on a machine without an operating system: the producer on the first hart, the consumer on
-// the second. cells.h defines REPEATS, PACKETS and WARM, and may define EVENTS, events of mhpmevent to count from mhpmcounter3 on, and
-// NVMM, the address of free NVMM.
+// the second. cells.h defines REPEATS, PACKETS and WARM, and may define EVENTS, events of mhpmevent to count from
+// mhpmcounter3 on, and NVMM, the address of free NVMM.
 #include "frame.h"
 
 #ifndef EVENTS

@@ -158,7 +158,8 @@ static ALWAYS void produce(const struct cell *c, enum ring kind, int nt, int que
 #define WAYS(k, l, p) WAY(k, 0, 0, l, p) WAY(k, 0, 1, l, p) WAY(k, 1, 0, l, p) WAY(k, 1, 1, l, p)
 WAYS(0, 1, 0) WAYS(0, 2, 0) WAYS(1, 1, 0) WAYS(1, 2, 0)
 WAYS(0, 1, 1) WAYS(0, 2, 1) WAYS(1, 1, 1) WAYS(1, 2, 1)
-#define NAMES(k, l, p) produce_##k##0##0##l##p, produce_##k##0##1##l##p, produce_##k##1##0##l##p, produce_##k##1##1##l##p
+#define NAMES(k, l, p) \
+    produce_##k##0##0##l##p, produce_##k##0##1##l##p, produce_##k##1##0##l##p, produce_##k##1##1##l##p
 typedef void way(const struct cell *c, struct outcome *out);
 static way *const ways[] = {
     NAMES(0, 1, 0), NAMES(0, 2, 0), NAMES(1, 1, 0), NAMES(1, 2, 0),

@@ -1,7 +1,7 @@
 # Predictions that lead to lines that are not in L1I: they are fetched before what is really needed.
 .include "region.inc"
-# A round calls one of two functions in turn, through a register, so that the prediction is always the other one. Before that,
-# `before`; behind it, `count` instructions.
+# A round calls one of two functions in turn, through a register, so that the prediction is always the other one. Before
+# that, `before`; behind it, `count` instructions.
 .macro in_turn name, before, count=0
     .balign 64
     li   s11, 2

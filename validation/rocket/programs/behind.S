@@ -1,7 +1,7 @@
 # A load behind a store, with the end of a straight run of instructions between: a branch, a jump, a CSR.
 .include "region.inc"
-# A loop over `first`, `between` and `last`, which can lead to `9`, as compressed code may be, and instructions behind that let
-# all stores be written.
+# A loop over `first`, `between` and `last`, which can lead to `9`, as compressed code may be, and instructions behind
+# that let all stores be written.
 .macro around name, first, between, last, at=0
     .balign 64
     .option push

@@ -1,6 +1,6 @@
-// The loops of the board's benchmarks (guest/lib/loops.c), the very same code, under Sv39 in pages of 4 KiB: strides in one
-// bank, and banks in turn. Each bank has a window of its own; windows lie side by side and have a table of leaves each, as
-// in `bench-board`.
+// The loops of the board's benchmarks (guest/lib/loops.c), the very same code, under Sv39 in pages of 4 KiB: strides in
+// one bank, and banks in turn. Each bank has a window of its own; windows lie side by side and have a table of leaves
+// each, as in `bench-board`.
 #include "paging.h"
 
 #include "loops.h"

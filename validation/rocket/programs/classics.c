@@ -1,5 +1,5 @@
-// Small programs of well-known kinds: a sieve, queens, towers, a quicksort, a median filter, sparse and dense products, a hash
-// table, a string search.
+// Small programs of well-known kinds: a sieve, queens, towers, a quicksort, a median filter, sparse and dense products,
+// a hash table, a string search.
 #include "region.h"
 
 static u8 sieve[4096];

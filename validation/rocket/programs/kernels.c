@@ -1,5 +1,5 @@
-// What CoreMark has in it, of our own making: a list that is searched, reversed and sorted, products of matrices, a machine
-// of states over text, checksums over all of that.
+// What CoreMark has in it, of our own making: a list that is searched, reversed and sorted, products of matrices, a
+// machine of states over text, checksums over all of that.
 #include "region.h"
 
 struct item {

@@ -1,6 +1,6 @@
-// Small programs whose kinds the others do not have: chains of divisions under branches, decimal text, lists that are written as they are
-// walked, records packed byte by byte, string comparison, recursion with two calls, a heap, a dynamic program, floating point under
-// branches, jumps through a table in an order that is hard to predict.
+// Small programs whose kinds the others do not have: chains of divisions under branches, decimal text, lists that are
+// written as they are walked, records packed byte by byte, string comparison, recursion with two calls, a heap, a
+// dynamic program, floating point under branches, jumps through a table in an order that is hard to predict.
 #include "region.h"
 
 static u64 seed = 1;

@@ -1,5 +1,5 @@
-# Units beside one another: the divider of integers and that of floating point, results that come while an access misses, and
-# chains through the divider.
+# Units beside one another: the divider of integers and that of floating point, results that come while an access
+# misses, and chains through the divider.
 .include "region.inc"
 .macro d_rem_fdiv
     remu t3, t2, t0
