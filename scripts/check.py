@@ -9,6 +9,7 @@
 6. The modules of a crate do not depend on each other in a circle.
 7. No line is too long to be read in a window beside another one.
 8. ARCHITECTURE.md stays short enough to be read in one sitting.
+9. Sentences of comments do not begin with words that say nothing without the sentence before.
 """
 
 import json
@@ -28,10 +29,13 @@ FORBIDDEN = ["/work" + "/", "crates" + ".io", "index." + "crates", "pypi" + ".or
              "npmjs" + ".com", "proxy." + "golang", "deb.debian" + ".org", "/root" + "/."]
 # Machine-written, or read by machines only.
 UNREAD = {"Cargo.lock"}
-# Kinds of files whose lines end at MAX_COLUMNS. .rs, .c and .h have hundreds of longer ones, and are to follow.
-NARROW_KINDS = {".md", ".py", ".sh"}
-# Documents that code writes; its strings decide where their lines end.
-WRITTEN = {"docs/events.md", "docs/registers.md"}
+# Kinds of files whose comments begin with // or /*, and with #.
+C_KINDS = {".rs", ".c", ".h", ".S", ".cpp", ".sv", ".svh"}
+HASH_KINDS = {".py", ".sh", ".S", ".toml"}
+# Kinds of files whose lines end at MAX_COLUMNS.
+NARROW_KINDS = {".md", ".py", ".sh"} | C_KINDS
+# Files that code writes; its strings decide where their lines end.
+WRITTEN = {"docs/events.md", "docs/registers.md", "guest/include/nagori_regs.h"}
 # Files of these kinds that still have longer lines. None is to be added.
 STILL_WIDE = {"rtl/synth/report.py", "validation/rocket/validate.py"}
 # Crates whose modules still depend on each other in circles, with the number of modules in the largest one. No crate is
@@ -174,6 +178,41 @@ def check_width():
             problems.append(f"{name}: all lines are short now; take it off STILL_WIDE in scripts/check.py")
 
 
+def lines_of_comments(name, text):
+    """The numbered lines of a file's comments, without what makes them comments."""
+    kind = pathlib.PurePath(name).suffix
+    if kind in C_KINDS:
+        number, at = 1, 0
+        for m in COMMENT.finditer(text):
+            number, at = number + text.count("\n", at, m.start()), m.start()
+            if m[0].startswith("/"):
+                yield from ((n, line.strip("/*! \t")) for n, line in enumerate(m[0].splitlines(), number))
+    if kind in HASH_KINDS:
+        for number, line in enumerate(text.splitlines(), 1):
+            if line.lstrip().startswith("#"):
+                yield number, line.strip("# \t")
+
+
+# Begins a sentence that says what something is by what it has in common with what was described before.
+RIDDLE = re.compile(r"(?:^(?:- )?|[.!?] )(The same|Those of)\b")
+
+
+def riddles(name, text):
+    """Numbers of lines of comments in which a sentence begins so, and its first words."""
+    if "The same" not in text and "Those of" not in text:
+        return []
+    return [(number, m[1]) for number, line in lines_of_comments(name, text) for m in RIDDLE.finditer(line)]
+
+
+def check_riddles():
+    for name in run("git", "ls-files").splitlines():
+        path = ROOT / name
+        if path.suffix in C_KINDS | HASH_KINDS and path.is_file():
+            for number, words in riddles(name, path.read_text()):
+                problems.append(f"{name}:{number}: a sentence begins with `{words}`; say what it is about, so that it "
+                                "can be understood alone")
+
+
 COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|r(#*)".*?"\1|"(?:\\.|[^"\\])*"|' r"'(?:\\.|[^'\\])'", re.S)
 TEST = re.compile(r"#\[cfg\(test\)\](?:\s*#\[[^]]*\])*")
 
@@ -293,6 +332,7 @@ def main():
     check_circles()
     check_files()
     check_width()
+    check_riddles()
     check_words()
     check_rust()
     for p in problems:

@@ -282,12 +282,41 @@ class Widths(unittest.TestCase):
     def test_kinds_and_written_documents(self):
         self.assertEqual(self.wide(self.long, "scripts/x.py"), [1])
         self.assertEqual(self.wide("| " + self.long, "scripts/x.sh"), [1])
+        for name in ["crates/x.rs", "guest/x.c", "guest/x.h", "guest/x.S", "rtl/x.sv"]:
+            self.assertEqual(self.wide(f"{self.long[:120]}\n{self.long}\n", name), [2], name)
+        # Columns are characters, not bytes.
+        self.assertEqual(self.wide("// " + "→" * 117 + "\n// " + "→" * 118, "crates/x.rs"), [2])
         self.assertEqual(self.wide(self.long, "machines/x.toml"), [])
         self.assertEqual(self.wide(self.long, "docs/events.md"), [])
+        self.assertEqual(self.wide(self.long, "guest/include/nagori_regs.h"), [])
 
     def test_a_file_leaves_the_list_when_it_can(self):
         for name in self.check.STILL_WIDE:
             self.assertTrue(self.wide((SCRIPTS.parent / name).read_text(), name), name)
+
+
+class Riddles(unittest.TestCase):
+    """check.py: sentences that only the one before explains."""
+    check = load("check.py")
+
+    def riddles(self, text, name="crates/x.rs"):
+        return self.check.riddles(name, text)
+
+    def test_sentences_of_comments_are_found(self):
+        self.assertEqual(self.riddles("/// A.\nfn a() {}\n\n    /// The same of b.\nfn b() {}\n"), [(4, "The same")])
+        self.assertEqual(self.riddles("//! A. Those of b.\n// c! The same.\n"), [(1, "Those of"), (2, "The same")])
+        self.assertEqual(self.riddles("a(); // Those of b.\n// - The same.\n"), [(1, "Those of"), (2, "The same")])
+        self.assertEqual(self.riddles("/* A.\n * The same of b. */\nint b; /* Those of c. */\n", "guest/x.c"),
+                         [(2, "The same"), (3, "Those of")])
+        self.assertEqual(self.riddles("/* Those of b. */\n  # The same.\n", "guest/x.S"),
+                         [(1, "Those of"), (2, "The same")])
+        self.assertEqual(self.riddles("# The same.\nx = 1\n", "scripts/x.py"), [(1, "The same")])
+
+    def test_other_words_strings_and_documents_may_say_so(self):
+        self.assertEqual(self.riddles("/// As `a`: those of b are the same. It is The same-named.\nfn b() {}\n"), [])
+        self.assertEqual(self.riddles('f("The same", "a. Those of b", r#"// The same"#);\n'), [])
+        self.assertEqual(self.riddles("// A. The samefile.\nlet c = '\"'; // \"The same\n"), [])
+        self.assertEqual(self.riddles("The same.\n", "docs/x.md"), [])
 
 
 class Words(unittest.TestCase):

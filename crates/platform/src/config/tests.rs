@@ -75,8 +75,8 @@ fn wrong_types_and_values_are_errors_with_their_place() {
         ("name = \"x\"\n[memory.controller]\nclock = \"20 GHz\"", "test.toml:3:1: `memory.controller.clock`: 50 ps is \
             not possible: expected a period of 100 ps"),
         ("name = \"x\"\n[memory.controller.delays]\ntras = \"3001 ns\"", "test.toml:3:1: \
-            `memory.controller.delays.tras`: 3001 ns is no whole number of clocks of 5 ns: the nearest that are one are \
-            3000 ns and 3005 ns"),
+            `memory.controller.delays.tras`: 3001 ns is no whole number of clocks of 5 ns: the nearest that are one \
+            are 3000 ns and 3005 ns"),
         ("name = \"x\"\n[memory.controller]\nclock = \"0.9375 ns\"", "`memory.controller.delays.coarse_read`: 1000 ns \
             is no whole number of clocks of 937.5 ps: the nearest that are one are 999375 ps and 1000313 ps"),
         ("name = \"x\"\n[memory]\nsize = \"4 GB\"", "test.toml:3:1: `memory.size`: `4 GB` is no size"),

@@ -151,8 +151,8 @@ fn try_build(seed: u64, count: usize, ways: &[Way]) -> Option<(Vec<String>, u32)
 
 /// What the description has, with the bit manipulation that some builds use.
 const ISA: &str = "isa=[\"i\", \"m\", \"a\", \"f\", \"d\", \"c\", \"zicsr\", \"zifencei\", \"zicntr\", \"zihpm\", \
-    \"zicbom\", \"zicboz\", \"zicbop\", \"zihintpause\", \"zihintntl\", \"zba\", \"zbb\", \"zbs\", \"sscofpmf\", \"sstc\", \
-    \"xcflush\"]";
+    \"zicbom\", \"zicboz\", \"zicbop\", \"zihintpause\", \"zihintntl\", \"zba\", \"zbb\", \"zbs\", \"sscofpmf\", \
+    \"sstc\", \"xcflush\"]";
 
 #[test]
 fn random_builds_of_programs_are_the_same_in_every_way() {
