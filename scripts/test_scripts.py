@@ -290,10 +290,6 @@ class Widths(unittest.TestCase):
         self.assertEqual(self.wide(self.long, "docs/events.md"), [])
         self.assertEqual(self.wide(self.long, "guest/include/nagori_regs.h"), [])
 
-    def test_a_file_leaves_the_list_when_it_can(self):
-        for name in self.check.STILL_WIDE:
-            self.assertTrue(self.wide((SCRIPTS.parent / name).read_text(), name), name)
-
 
 class Riddles(unittest.TestCase):
     """check.py: sentences that only the one before explains."""

@@ -61,7 +61,8 @@ BLOCKS = [
 PARTS = [
     ("bank machines: 8 machines, 22-bit timers", "nvmm_bank_core", {}, NVMM),
     ("bank machines: 8 machines, 12-bit timers", "nvmm_bank_core", {"TIMER_W": 12}, NVMM),
-    ("bank machines: 8 machines, 6-bit timers (too short for delays)", "nvmm_bank_core", {"TIMER_W": 6, "FIRST_TICK": 60}, NVMM),
+    ("bank machines: 8 machines, 6-bit timers (too short for delays)", "nvmm_bank_core",
+     {"TIMER_W": 6, "FIRST_TICK": 60}, NVMM),
     ("read port", "nvmm_axi_read", {}, NVMM),
     ("write port", "nvmm_axi_write", {}, NVMM),
     ("control block", "nvmm_ctl", {}, NVMM),
@@ -128,7 +129,8 @@ def measure(placed, title, top, parameters, sources):
         "mhz": float(mhz[-1]) if mhz else None,
         "seconds": round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - began),
     }
-    print(f"{title}: {row['luts']} LUTs, {row['ffs']} FFs, {row['mhz'] or '-'} MHz, {row['seconds']} s of processor time", flush=True)
+    print(f"{title}: {row['luts']} LUTs, {row['ffs']} FFs, {row['mhz'] or '-'} MHz, "
+          f"{row['seconds']} s of processor time", flush=True)
     return row
 
 
@@ -137,7 +139,8 @@ def main():
     rows = [measure(placed, *d) for placed, designs in ((True, CORES + BLOCKS), (False, PARTS)) for d in designs
             if re.search(wanted, d[0])]
     linux = next((r["luts"] for r in rows if r["block"] == CORES[1][0]), None)
-    lines = ["| block | LUTs | FFs | block RAMs | DSPs | MHz | LUTs, of the Linux core's |", "|---|---|---|---|---|---|---|"]
+    lines = ["| block | LUTs | FFs | block RAMs | DSPs | MHz | LUTs, of the Linux core's |",
+             "|---|---|---|---|---|---|---|"]
     for r in rows:
         mhz = f"{r['mhz']:.0f}" if r["mhz"] else ""
         share = f"{100 * r['luts'] / linux:.1f} %" if linux else ""

@@ -26,7 +26,8 @@ ONE = ("LitexFullConfig", [])
 # With a memory port of 128 bits; for the cost of three more cores.
 WIDE = ("LitexFullDConfig", ["MEMORY_BYTES=16"])
 FOUR = ("LitexFull4DConfig", ["MEMORY_BYTES=16", "FOUR_CORES"])
-# Largest error of a row by the kind of its program, and of the mean of the programs and of the board's loops, in percent.
+# Largest error of a row by the kind of its program, and of the mean of the programs and of the board's loops, in
+# percent.
 BARS = {"micro": 5.0, "program": 3.0, "board": 3.0}
 MEANS = {"program": 2.0, "board": 1.0}
 # An error may be so much greater than the accepted one, in percent of the RTL's cycles: layouts of other compilers.
@@ -35,13 +36,14 @@ SLACK = 1.0
 EXPLAINED, OFF = 5.0, 3
 # Instructions of a region that are compared at most.
 COMPARED = 200_000
-FLAGS = ("-std=gnu11 -O2 -Wall -Wextra -march=rv64gc -mabi=lp64d -mcmodel=medany -ffreestanding -fno-builtin -fno-pic -no-pie "
-         "-fno-stack-protector -fno-tree-loop-distribute-patterns -fno-tree-vectorize -nostdlib -static -Wl,--build-id=none "
-         "-Wl,--no-warn-rwx-segments").split()
+FLAGS = ("-std=gnu11 -O2 -Wall -Wextra -march=rv64gc -mabi=lp64d -mcmodel=medany -ffreestanding -fno-builtin -fno-pic "
+         "-no-pie -fno-stack-protector -fno-tree-loop-distribute-patterns -fno-tree-vectorize -nostdlib -static "
+         "-Wl,--build-id=none -Wl,--no-warn-rwx-segments").split()
 # Verilator: no assertions and no waveforms, which would take most of the time.
 VERILATOR = ("--cc -O3 --threads 1 --x-assign fast --x-initial fast --noassert -Wno-fatal -Wno-lint -Wno-style "
              "+define+SYNTHESIS --output-split 30000 --top-module rocket_top --prefix Vrocket").split()
-# Of the C++: -O2 takes longer to compile by more than the short programs run longer without it (they take a tenth more).
+# Of the C++: -O2 takes longer to compile by more than the short programs run longer without it (they take a tenth
+# more).
 OPTIMIZED = "-O1"
 
 
@@ -111,9 +113,9 @@ def build(work, library, kind):
     root = pathlib.Path(re.search(r"^VERILATOR_ROOT = (.*)$", (objects / "Vrocket.mk").read_text(), re.M)[1])
     runtime = [root / "include" / f for f in ("verilated.cpp", "verilated_threads.cpp")]
     program = work / config
-    call(["g++", "-std=c++17", "-O1", *(f"-D{d}" for d in defines), f"-I{objects}", f"-I{root}/include", f"-I{root}/include/vltstd",
-          f"-I{ROOT}/crates/rtlbus/include", HERE / "main.cpp", *runtime, objects / "Vrocket__ALL.a", library,
-          "-lpthread", "-ldl", "-lm", "-latomic", "-o", program])
+    call(["g++", "-std=c++17", "-O1", *(f"-D{d}" for d in defines), f"-I{objects}", f"-I{root}/include",
+          f"-I{root}/include/vltstd", f"-I{ROOT}/crates/rtlbus/include", HERE / "main.cpp", *runtime,
+          objects / "Vrocket__ALL.a", library, "-lpthread", "-ldl", "-lm", "-latomic", "-o", program])
     return program
 
 
@@ -145,10 +147,12 @@ def port_of(p):
 def text_at(elf, address):
     """The text that ends with a zero byte at an address of an ELF file."""
     data = elf.read_bytes()
-    offset, size, count = int.from_bytes(data[32:40], "little"), *(int.from_bytes(data[i:i + 2], "little") for i in (54, 56))
+    offset = int.from_bytes(data[32:40], "little")
+    size, count = (int.from_bytes(data[i:i + 2], "little") for i in (54, 56))
     for i in range(count):
         header = data[offset + i * size:offset + (i + 1) * size]
-        kind, start, at, length = (int.from_bytes(header[a:b], "little") for a, b in ((0, 4), (8, 16), (16, 24), (32, 40)))
+        kind, start, at, length = (int.from_bytes(header[a:b], "little")
+                                   for a, b in ((0, 4), (8, 16), (16, 24), (32, 40)))
         if kind == 1 and at <= address < at + length:
             text = data[start + address - at:]
             return text[:text.index(0)].decode()
@@ -170,7 +174,8 @@ def run_rtl(rocket, p, elf, work):
     """Cycles and labels; those of the run before, if simulator, program, machine and options are the same."""
     report, bus, stamp = (work / f"{p['name']}.rtl.{end}" for end in ("json", "bus", "digest"))
     options = [str(o) for o in (*machine_of(p), *port_of(p))]
-    inputs = [rocket.read_bytes(), elf.read_bytes(), (HERE / p.get("machine", "rocket.toml")).read_bytes(), " ".join(options).encode()]
+    inputs = [rocket.read_bytes(), elf.read_bytes(), (HERE / p.get("machine", "rocket.toml")).read_bytes(),
+              " ".join(options).encode()]
     digest = hashlib.sha256(b"".join(hashlib.sha256(i).digest() for i in inputs)).hexdigest()
     if not (stamp.exists() and stamp.read_text() == digest and report.exists() and bus.exists()):
         stamp.unlink(missing_ok=True)
@@ -217,9 +222,9 @@ def aligned(rtl, model, key):
 
 
 def compare_requests(rtl, model, bank_bytes):
-    """One by one, in order, where a request that only one side has is left out: how many agree in direction and bank, and how
-    many in their line, too; and of those that do, by how much the distance to the request before differs, in percent of the
-    RTL's mean distance."""
+    """One by one, in order, where a request that only one side has is left out: how many agree in direction and bank,
+    and how many in their line, too; and of those that do, by how much the distance to the request before differs, in
+    percent of the RTL's mean distance."""
     same_bank = sum(n for _, _, n in aligned(rtl, model, lambda r: (r[1], r[2] // bank_bytes)))
     blocks = aligned(rtl, model, lambda r: r[1:])
     off = [abs((model[j + i][0] - model[j + i - 1][0]) - (rtl[k + i][0] - rtl[k + i - 1][0]))
@@ -314,9 +319,10 @@ def rows_of(p, rtl, model):
         return span[1] - span[0]
     if rtl_regions.keys() != model_regions.keys():
         raise Failure(f"{p['name']}: the regions of both sides are not the same")
-    pairs = [(n, length(s), length(model_regions[n])) for n, s in rtl_regions.items()] or [("run", rtl_cycles, model_cycles)]
-    return [{"program": p["name"], "region": n, "rtl_cycles": r, "model_cycles": m, "error": round(100 * (m / r - 1), 2),
-             "kind": p["kind"]} for n, r, m in pairs]
+    pairs = [(n, length(s), length(model_regions[n])) for n, s in rtl_regions.items()]
+    return [{"program": p["name"], "region": n, "rtl_cycles": r, "model_cycles": m,
+             "error": round(100 * (m / r - 1), 2), "kind": p["kind"]}
+            for n, r, m in pairs or [("run", rtl_cycles, model_cycles)]]
 
 
 def summary(rows):
@@ -364,7 +370,8 @@ def write_accepted(path, rows, accepted):
                 w.writerow([program, region, error, mechanism])
         for r in rows:
             if abs(r["error"]) > BARS[r["kind"]]:
-                w.writerow([r["program"], r["region"], r["error"], accepted.get((r["program"], r["region"]), (0, ""))[1]])
+                mechanism = accepted.get((r["program"], r["region"]), (0, ""))[1]
+                w.writerow([r["program"], r["region"], r["error"], mechanism])
 
 
 def request_text(q):
@@ -374,7 +381,8 @@ def request_text(q):
 
 def markdown(rows):
     lines = ["| program | region | RTL cycles | model cycles | error |", "|---|---|---|---|---|"]
-    lines += [f"| {r['program']} | {r['region']} | {r['rtl_cycles']} | {r['model_cycles']} | {r['error']:+.1f} % |" for r in rows]
+    lines += [f"| {r['program']} | {r['region']} | {r['rtl_cycles']} | {r['model_cycles']} | {r['error']:+.1f} % |"
+              for r in rows]
     return lines
 
 
@@ -406,15 +414,18 @@ def four(a, programs):
         if "four" not in p:
             continue
         elf, sides = compile_program(p, a.work), []
-        for run, harts in ((lambda q: run_rtl(one, q, elf, a.work), 1), (lambda q: run_rtl(many, q, elf, a.work), 4),
-                           (lambda q: run_model(a.nagori, q, elf, a.work), 1), (lambda q: run_model(a.nagori, q, elf, a.work), 4)):
+        for run, harts in ((lambda q: run_rtl(one, q, elf, a.work), 1),
+                           (lambda q: run_rtl(many, q, elf, a.work), 4),
+                           (lambda q: run_model(a.nagori, q, elf, a.work), 1),
+                           (lambda q: run_model(a.nagori, q, elf, a.work), 4)):
             settings = p.get("settings", []) + [f"harts={harts}", "hub_cycles=7"]
             sides.append(spans(run({**p, "settings": settings})[1], elf))
         for name, misses in p["four"].items():
             rtl_one, rtl_many, model_one, model_many = (s[name][1] - s[name][0] for s in sides)
             rtl, model = (rtl_many - rtl_one) / misses, (model_many - model_one) / misses
             rows.append((p["name"], name, misses, rtl, model))
-            print(f"{p['name']:<15} {name:<28} {misses:>6} misses: {rtl:+.2f} cycles each, in the model {model:+.2f}", flush=True)
+            print(f"{p['name']:<15} {name:<28} {misses:>6} misses: {rtl:+.2f} cycles each, in the model {model:+.2f}",
+                  flush=True)
     if a.document:
         lines = ["| program | region | misses | RTL, cycles each | model |", "|---|---|---|---|---|"]
         renew(a.document, "four", lines + [f"| {p} | {n} | {m} | {r:+.2f} | {o:+.2f} |" for p, n, m, r, o in rows])
@@ -429,7 +440,8 @@ def main():
     a.add_argument("--quick", action="store_true", help="the quick set")
     a.add_argument("--only", action="append", help="only this program; may be repeated")
     a.add_argument("--four", action="store_true", help="what three more cores cost a miss, instead of all that")
-    a.add_argument("--wide", action="store_true", help="only build the core with a memory port of 128 bits, and the board's loops")
+    a.add_argument("--wide", action="store_true",
+                   help="only build the core with a memory port of 128 bits, and the board's loops")
     a.add_argument("--no-explain", action="store_true", help="do not look for the instruction where the two part")
     a.add_argument("--accept", action="store_true", help="record the errors beyond the bars as accepted")
     a.add_argument("--document", type=pathlib.Path, help="renew the tables of this document")
@@ -458,7 +470,8 @@ def main():
         over = [r["region"] for r in new if abs(r["error"]) > EXPLAINED and r["region"] in rtl]
         why = {} if a.no_explain or not over else explain(rocket, a.nagori, p, elf, over, entries)
         for r in new:
-            print(f"{r['program']:<15} {r['region']:<28} {r['rtl_cycles']:>9} {r['model_cycles']:>9} {r['error']:>+7.2f} %", flush=True)
+            print(f"{r['program']:<15} {r['region']:<28} {r['rtl_cycles']:>9} {r['model_cycles']:>9} "
+                  f"{r['error']:>+7.2f} %", flush=True)
             if "requests" in r:
                 print(f"{'':<16}{request_text(r['requests'])}")
             if r["region"] in why:
@@ -476,7 +489,8 @@ def main():
         return 0
     bad = grown(rows, accepted)
     for r, limit in bad:
-        print(f"validate: {r['program']}, {r['region']}: error {r['error']:+.2f} %, and {limit:.2f} % is accepted", file=sys.stderr)
+        print(f"validate: {r['program']}, {r['region']}: error {r['error']:+.2f} %, and {limit:.2f} % is accepted",
+              file=sys.stderr)
     return 1 if bad else 0
 
 
