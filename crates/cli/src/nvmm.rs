@@ -86,7 +86,7 @@ enum What {
     Diff {
         /// One image.
         left: PathBuf,
-        /// The other one.
+        /// The other image.
         right: PathBuf,
         /// Print all ranges, not only the first 20.
         #[arg(long)]

@@ -26,7 +26,7 @@ pub enum Domain {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GpfChoice {
-    /// Those with the lowest addresses, as this emulator's machines do.
+    /// The lines with the lowest addresses, as on this emulator's machines.
     Address,
     /// Any: CXL does not say which.
     Any,

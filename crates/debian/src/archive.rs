@@ -363,7 +363,7 @@ impl Archive {
         }
         let index = self.index()?;
         let mut chosen = resolve::solve(index, wanted).map_err(|why| {
-            // Those to blame cannot be installed alone, either.
+            // Packages that are to blame cannot be installed alone, either.
             let alone = |n: &&String| resolve::solve(index, std::slice::from_ref(*n)).is_err();
             let blamed: Vec<&str> = wanted.iter().filter(alone).map(String::as_str).collect();
             if blamed.is_empty() {

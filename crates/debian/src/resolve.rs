@@ -279,7 +279,7 @@ struct Order<'i> {
     index: &'i Index,
     /// Pre-Depends and Depends of each.
     needs: BTreeMap<Id, [Vec<Id>; 2]>,
-    /// Those that were begun, too.
+    /// Packages that are unpacked, or whose unpacking has begun.
     unpacked: BTreeSet<Id>,
     configured: BTreeSet<Id>,
     steps: Vec<Step>,

@@ -143,7 +143,7 @@ struct State {
     files: BTreeMap<String, Vec<u8>>,
     /// After how many bytes a connection is closed, and how often.
     broken: (usize, u32),
-    /// Of each request.
+    /// The range that each request has asked for.
     ranges: Vec<String>,
 }
 

@@ -702,7 +702,7 @@ impl Hart {
             (true, true) => (u32::MAX, 0),
         };
         let pending = stores | Pending::from(results);
-        // Those that are late are made up at the end.
+        // Results that come late are made up at the end.
         let kept = [0xffff, 0xffff << 16];
         let open = (0..2)
             .filter(|k| late_open[*k] == 0)

@@ -304,7 +304,7 @@ pub struct CoreTiming {
     pub hub: u32,
     /// Cost of a TLB miss whose page-table entries all hit.
     pub tlb_miss: u32,
-    /// Of them, those before the walk's first access; the others follow its last.
+    /// The part of `tlb_miss` before the walk's first access; the rest follows its last.
     pub tlb_walk: u32,
     /// Cost of each non-leaf level that the page-walk cache does not hold.
     pub ptw_level: u32,

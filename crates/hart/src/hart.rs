@@ -80,10 +80,10 @@ counters! {
         /// are among the former.
         #[serde(default, skip_serializing_if = "is_zero")]
         pub load_stall_cycles: u64,
-        /// Those for lines that the first outer cache level had.
+        /// Cycles as in `load_stall_cycles`, for lines that the first outer cache level had.
         #[serde(default, skip_serializing_if = "is_zero")]
         pub l2_stall_cycles: u64,
-        /// Those for lines that a level behind it had.
+        /// Cycles as in `load_stall_cycles`, for lines that a level behind it had.
         #[serde(default, skip_serializing_if = "is_zero")]
         pub llc_stall_cycles: u64,
         /// Loads from devices.
@@ -215,7 +215,7 @@ pub struct Hart {
     pub(crate) resume: Option<Resume>,
     /// What has to wait is the fetch of an instruction's line.
     pub(crate) fetch_waits: bool,
-    /// And that of a block's start.
+    /// What has to wait is the fetch of the line where a block starts.
     pub(crate) start_waits: bool,
     /// The line of the next instruction is there: it was fetched before the instruction had to wait.
     pub(crate) line_fetched: bool,

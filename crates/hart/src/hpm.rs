@@ -56,9 +56,9 @@ pub const COUNTERS: usize = 29;
 /// Number of the first one, and its bit in mcountinhibit, mcounteren and scountovf.
 const FIRST: usize = 3;
 
-/// Of mhpmevent: the counter has overflown, and no interrupt follows from it any more.
+/// Bit of mhpmevent: the counter has overflown, and no interrupt follows from it any more.
 const OF: u64 = 1 << 63;
-/// Of mhpmevent: the counter stands still in machine, supervisor and user mode.
+/// Bits of mhpmevent: the counter stands still in machine, supervisor and user mode.
 const MINH: u64 = 1 << 62;
 const SINH: u64 = 1 << 61;
 const UINH: u64 = 1 << 60;
@@ -182,7 +182,7 @@ pub struct ByPrivilege {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Modes {
-    /// Of all modes together.
+    /// Counts of all modes together.
     since: Vec<u64>,
     by: ByPrivilege,
 }

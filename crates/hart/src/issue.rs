@@ -35,7 +35,7 @@ pub fn registers(p: &PreOp) -> u64 {
 /// Whether an instruction waits until all loads before it have their lines: fences that order reads, atomics that
 /// release, everything that flushes, and `wfi`.
 pub fn waits_for_loads(p: &PreOp) -> bool {
-    /// Of the set of predecessors of a fence: input and reads.
+    /// Input and reads in the set of predecessors of a fence.
     const READS: i32 = 0b1010 << 4;
     match p.op {
         Op::Fence => p.imm & READS != 0,

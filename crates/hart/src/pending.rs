@@ -109,7 +109,7 @@ impl Unwritten {
 /// Bits of an address that are compared with those of stores.
 const ALIAS: u64 = 0xfff;
 
-/// Those in which two addresses differ if accesses do not overlap, of which the larger one has so many bytes (their
+/// The bits in which two addresses differ if accesses do not overlap, of which the larger one has so many bytes (their
 /// binary logarithm).
 pub(crate) fn overlap_bits(log_bytes: u8) -> u64 {
     ALIAS & (!0 << log_bytes)

@@ -377,9 +377,10 @@ pub struct Schedule<'a> {
     long: Option<(usize, u32, Reg, u32)>,
     /// As [`Self::division_late`].
     long_late: bool,
-    /// The finished ones.
+    /// The finished multiplications and divisions.
     longs: Vec<(usize, Long)>,
-    /// Those with something that can take longer between them and the instruction that waits, and that one.
+    /// Multiplications and divisions with something that can take longer between them and the instruction that waits,
+    /// and that instruction.
     late: Vec<(usize, usize)>,
     count: usize,
     /// When the last instruction was issued alone, and the pipes for it: the next one may join it.

@@ -101,7 +101,7 @@ pub struct Hash {
 }
 
 impl Hash {
-    /// Of a predictor.
+    /// The hash of a predictor.
     pub fn new(g: PredictorGeometry) -> Self {
         Self {
             bits: g.bht_entries.trailing_zeros(),
@@ -175,11 +175,11 @@ pub fn jump_to_half(len: u8) -> u32 {
     }
 }
 
-/// Of [`Predictor::passed`]: a branch has moved the history for its packet.
+/// Bit of [`Predictor::passed`]: a branch has moved the history for its packet.
 pub const BRANCHED: u32 = 1;
-/// Of [`Predictor::passed`]: the packet's bit of the history table.
+/// Bit of [`Predictor::passed`]: the packet's bit of the history table.
 pub const BIT: u32 = 2;
-/// Of [`Predictor::passed`]: where the history begins.
+/// Where the history begins in [`Predictor::passed`].
 pub const SEEN_SHIFT: u32 = 2;
 
 /// [`Predictor::passed`] behind a branch whose packet has a bit of the history table.

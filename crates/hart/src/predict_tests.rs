@@ -381,10 +381,10 @@ fn where_nothing_is_behind_an_instruction_an_entry_is_given_up() {
         p.btb.enter(None, last, 0x40);
     }
     let found = |p: &mut Predictor| [0x100, 0x200, 0x300].map(|last| p.btb.find(last).is_some());
-    // That of its packet.
+    // The entry of its packet is given up.
     p.nothing_behind(0x202);
     assert_eq!(found(p), [true, false, true]);
-    // The first one.
+    // The first entry is given up, since there is none of its packet.
     p.nothing_behind(0x400);
     assert_eq!(found(p), [false, false, true]);
     // A miss that goes on is one.

@@ -49,7 +49,7 @@ pub(crate) struct Stopped {
     pc: u64,
     /// The next instruction in it.
     next: usize,
-    /// Of the run that was interrupted.
+    /// The limit of the run that was interrupted.
     limit: Option<u64>,
 }
 

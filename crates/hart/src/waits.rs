@@ -17,7 +17,8 @@ const AMO: u16 = 0x2f;
 /// The opcode of operations on floating-point registers.
 const OP_FP: u8 = 0x53;
 
-/// Of `Predictor::landed`: by a jump. The bits above count cycles until the packet's other half is there.
+/// Bit of `Predictor::landed`: a jump has led there. The bits above count cycles until the packet's other half is
+/// there.
 pub(crate) const JUMPED: u32 = 1;
 /// Most cycles that a result can be on its way, and so a half wait for it.
 pub(crate) const LONGEST: u32 = 256;

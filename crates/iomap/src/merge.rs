@@ -38,7 +38,7 @@ pub enum MergeError {
         line: usize,
         /// The VM's address.
         from: u64,
-        /// That on the bus.
+        /// The address on the bus.
         to: u64,
     },
     /// Two lines say different things of the same address.

@@ -52,7 +52,7 @@ pub struct Kept {
 pub struct Ports {
     /// The ports that VMs may reach, in the order of the list.
     pub ports: Vec<Port>,
-    /// Those that none may.
+    /// The ports that no VM may reach.
     pub kept: Vec<Kept>,
 }
 

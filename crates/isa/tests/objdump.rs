@@ -199,7 +199,7 @@ fn words_of_32_bits() {
     for _ in 0..60_000 {
         words.push(random.next() | 3);
     }
-    // Those would be 48 bits and longer to objdump.
+    // To objdump such words would be 48 bits and longer.
     words.retain(|word| word & 0x1f != 0x1f);
 
     let code: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();

@@ -23,7 +23,7 @@ pub enum WatchKind {
     Read,
     /// Stores, atomics, `sc` if it stores, and `cbo.zero`.
     Write,
-    /// Both.
+    /// Both loads and stores.
     Access,
 }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub struct Checkpoint {
     description: Description,
-    /// That of the description, with what was measured.
+    /// The epochs of the description, with what was measured.
     epoch: EpochConfig,
     state: MachineState,
     memory: Kept,

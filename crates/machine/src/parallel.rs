@@ -367,7 +367,7 @@ impl Team<'_> {
         rounds.active = (0..self.workers()).map(busy).collect();
         rounds.idle = rounds.active.iter().filter(|a| !**a).count();
         for (clock, active) in self.clocks.iter().zip(&rounds.active) {
-            // Those that have not begun hold the others up.
+            // Harts that have not begun hold the others up.
             let awake = units.iter().filter(|u| !sleeps(u.hart));
             let first = awake.map(|u| u.hart.cycle).min().unwrap_or(u64::MAX);
             clock.store(if *active { first } else { u64::MAX }, SeqCst);

@@ -60,7 +60,7 @@ impl Roster {
         }
     }
 
-    /// Of the harts that can run, the two that are furthest behind.
+    /// The two harts that are furthest behind, of those that can run.
     #[inline(always)]
     pub fn first_two(&self) -> (Place, Place) {
         let (mut first, mut second) = (NOBODY, NOBODY);

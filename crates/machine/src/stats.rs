@@ -126,7 +126,7 @@ pub struct PrivilegeReport {
 }
 
 impl PrivilegeReport {
-    /// Of a machine with so many outer cache levels, from `before` to `now`.
+    /// The counts of a machine with so many outer cache levels, from `before` to `now`.
     fn new(levels: usize, now: &ByPrivilege, before: Option<&ByPrivilege>) -> Self {
         let of = |mode: usize| {
             let before = before.map(|b| b.counts[mode].as_slice()).unwrap_or(&[]);

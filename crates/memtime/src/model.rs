@@ -386,7 +386,7 @@ pub struct Wear {
     pub units: u64,
     /// Cell writes of units, those of wear levelling included.
     pub writes: u64,
-    /// Of these, cell writes by wear levelling.
+    /// Cell writes by wear levelling, which are among `writes`.
     pub levelling_writes: u64,
     /// Units written at least once.
     pub units_written: u64,

@@ -248,8 +248,8 @@ pub(crate) fn take_inner(s: &mut ModelStats, prefix: &str, inner: ModelStats, ap
     s.changes.sort_by_key(|c| c.at);
 }
 
-/// Those fields among the dotted keys `changeable` that exist, with their values, as [`changed`]
-/// takes them; each key is prefixed with `prefix`.
+/// The fields among the dotted keys `changeable` that exist, with their values, as [`changed`] takes them; each key is
+/// prefixed with `prefix`.
 pub(crate) fn listed<T: Serialize>(
     params: &T,
     prefix: &str,

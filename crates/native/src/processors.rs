@@ -81,7 +81,7 @@ pub struct UncoreEvent {
     /// An event that the kernel names, with its code.
     #[serde(default)]
     pub event: Option<String>,
-    /// Or the fields of its code.
+    /// The fields of its code, for an event that the kernel does not name.
     #[serde(default)]
     pub fields: BTreeMap<String, u64>,
 }

@@ -292,7 +292,7 @@ pub mod number {
         pub const ACCESS: u32 = 0o3;
         /// Writing.
         pub const WRITE: u32 = 0o1;
-        /// Both.
+        /// Reading and writing.
         pub const READ_WRITE: u32 = 0o2;
         /// Fails if the file is there.
         pub const EXCLUSIVE: u32 = 0o200;

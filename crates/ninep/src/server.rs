@@ -46,7 +46,7 @@ pub(crate) struct Open {
     pub file: OwnedFd,
     /// Flags as given by the guest.
     pub flags: u32,
-    /// Of a directory, once it has been read from.
+    /// The listing of a directory, once it has been read from.
     pub listing: Option<Listing>,
 }
 
@@ -63,7 +63,7 @@ pub(crate) enum Held {
 
 #[derive(Debug)]
 pub(crate) struct Fid {
-    /// Of the file, for its qid.
+    /// The number of the file, for its qid.
     pub number: u64,
     pub held: Held,
 }

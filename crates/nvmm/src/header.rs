@@ -45,7 +45,7 @@ pub mod state {
     pub const GENERATION: usize = 0;
     /// Whether a machine writes to it.
     pub const IN_USE: usize = 1;
-    /// Of the undo area.
+    /// Epoch of the undo area.
     pub const EPOCH: usize = 2;
     /// Persistence domain.
     pub const DOMAIN: usize = 3;

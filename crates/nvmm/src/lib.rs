@@ -37,11 +37,11 @@ use xxhash_rust::xxh3::xxh3_64;
 pub enum Domain {
     /// What has reached the memory.
     None,
-    /// Also what the memory controller has accepted.
+    /// What has reached the memory, or its controller has accepted.
     Adr,
-    /// Also what is in caches.
+    /// What has reached the memory or its controller, and what is in caches.
     Eadr,
-    /// Also so many lines of caches, by ascending address, as the energy suffices for.
+    /// As `Adr`, and so many lines of caches, by ascending address, as the energy suffices for.
     Gpf {
         /// Lines of 64 bytes.
         lines: u64,

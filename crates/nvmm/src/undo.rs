@@ -158,7 +158,7 @@ impl Undo {
                 None => None,
                 Some(Ok(slot)) => Some(slot),
                 Some(Err(e)) => {
-                    // Those that were prepared would count with the next epoch.
+                    // Slots that were prepared would count with the next epoch.
                     let prepared = new.into_iter().filter_map(|n: (u64, Option<u32>)| n.1);
                     prepared.for_each(|slot| self.release(slot));
                     return Err(e);

@@ -93,7 +93,7 @@ pub struct Header {
 /// The header of `PROG.text`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Text {
-    /// That of the program.
+    /// The build ID of the program.
     pub build_id: BuildId,
     /// Number of pages that follow.
     pub pages: u64,

@@ -284,7 +284,7 @@ impl Bus {
         self.first_iomap = table;
     }
 
-    /// That table, if there is one. The bus itself is accessed behind it.
+    /// The table that translates I/O addresses, if there is one. The bus itself is accessed behind it.
     pub fn iomap(&mut self) -> Option<&mut IoMap> {
         self.wires.iomap.as_deref_mut()
     }

@@ -96,7 +96,7 @@ pub struct Profile {
     symbols: Symbols,
     /// The program that is run, if there is one.
     program: Option<String>,
-    /// Of the core clock: the picoseconds of so many cycles.
+    /// Period of the core clock: the picoseconds of so many cycles.
     period: (u64, u64),
     rows: HashMap<Key, Values>,
     numbers: HashMap<Box<[u64]>, Frames>,
@@ -215,7 +215,7 @@ impl Profile {
         self.program = Some(file.to_string());
     }
 
-    /// That name.
+    /// The name of the program that is run, if there is one.
     pub fn program(&self) -> Option<&str> {
         self.program.as_deref()
     }

@@ -11,15 +11,15 @@ pub struct Compared {
     pub runs: u64,
     /// Lookups.
     pub lookups: u64,
-    /// Those that hit.
+    /// Lookups that hit.
     pub hits: u64,
-    /// Those that missed.
+    /// Lookups that missed.
     pub misses: u64,
-    /// Those without the right.
+    /// Lookups without the right.
     pub denied: u64,
     /// Writes of entries.
     pub writes: u64,
-    /// Those that were refused.
+    /// Writes of entries that were refused.
     pub refused: u64,
 }
 

@@ -160,7 +160,7 @@ impl Conditions {
         plain(self) == plain(other)
     }
 
-    /// Those under which the same program's run time is 1: the same, with NVMM as fast as DRAM.
+    /// The conditions under which the same program's run time is 1: these, with NVMM as fast as DRAM.
     pub fn base(&self) -> Conditions {
         Conditions {
             memory: Memory::Method(Method::Dram.to_string()),

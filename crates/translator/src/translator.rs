@@ -21,7 +21,7 @@ struct Code {
     full: u32,
     /// No older results are pending.
     fetch: u32,
-    /// And the line is fetched.
+    /// No older results are pending, and the line is fetched.
     body: u32,
     /// Its entry points before instructions: index of the first, and number.
     entries: (u32, u32),

@@ -105,9 +105,9 @@ struct Row {
     workload: String,
     memory: String,
     requests: u64,
-    /// Of the best run.
+    /// Processor time of the best run.
     cpu_seconds: f64,
-    /// Of all runs.
+    /// Processor time of all runs.
     cpu_seconds_sample: Sample,
     requests_per_cpu_second: f64,
     /// Median over the runs.
@@ -130,7 +130,7 @@ struct Cost {
     on_requests_per_cpu_second: f64,
     /// Median over pairs of runs: 0.05 is 5 % more time.
     more: f64,
-    /// Of all pairs.
+    /// How much more time all pairs of runs have taken.
     more_sample: Sample,
     bar_more: f64,
 }

@@ -21,7 +21,7 @@ pub struct Real {
     file: &'static str,
     /// Arguments, as words of a shell; `{}` stands for the length of the job.
     job: &'static str,
-    /// That length for one pass.
+    /// The length of the job for one pass.
     length: u32,
 }
 

@@ -222,7 +222,8 @@ pub struct ExploreArgs {
     /// Go on from contents that fail: what else may be lost in addition. It mostly fails for the same cause.
     #[arg(long, help_heading = "Search")]
     pub beyond_failures: bool,
-    /// Of cuts with more so many random contents are tried, besides those with up to two lines lost or kept.
+    /// So many random contents are tried of cuts with more undecided lines, besides those with up to two lines lost or
+    /// kept.
     #[arg(long, value_name = "N", default_value_t = 64, help_heading = "Search", value_parser = count::<u32>(..))]
     pub random: u32,
     /// Seed of the random contents.
@@ -279,7 +280,7 @@ pub enum OracleKind {
 pub enum ModeKind {
     /// All that are allowed.
     CouldHave,
-    /// That of this machine.
+    /// The content that this machine leaves.
     AsBuilt,
 }
 

@@ -298,7 +298,7 @@ fn run_all<'p, 'a: 'p>(
         .collect();
     let jobs = jobs.map_or(cores, |n| n as usize).min(all.len());
     let next = AtomicUsize::new(0);
-    // That of the first run is the program's.
+    // The program's output is that of the first run.
     let stdout = Mutex::new(Some(stdout));
     let results: Mutex<Vec<Option<anyhow::Result<RunResult>>>> =
         Mutex::new(all.iter().map(|_| None).collect());

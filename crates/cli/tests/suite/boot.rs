@@ -193,7 +193,7 @@ struct Terminal {
 }
 
 impl Terminal {
-    /// Of the system's devpts; where none is mounted, as in a bare chroot, of one of its own.
+    /// Opens a terminal of the system's devpts or, where none is mounted, as in a bare chroot, of one of its own.
     fn open() -> Terminal {
         let system = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY);
         Terminal::of(system.or_else(|e| {

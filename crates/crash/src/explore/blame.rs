@@ -340,8 +340,8 @@ impl Minimal<'_> {
         Ok(differ(&self.choice))
     }
 
-    /// Of each of these lines everything is lost, if the content fails then, too: so that one cause does not look like
-    /// several.
+    /// Takes everything of each of these lines for lost, if the content fails then, too: so that one cause does not
+    /// look like several.
     fn lose_all(&mut self, runs: &mut Runs, lost: &[usize]) -> Result<(), Stop> {
         for &place in lost {
             let mut other = self.choice.clone();

@@ -59,7 +59,7 @@ pub struct Budget {
     /// Goes on from contents that fail: what else may be lost in addition, which mostly fails for the same cause; and
     /// with cuts of which eight contents fail.
     pub beyond_failures: bool,
-    /// Of the others so many random contents are tried in addition to those with up to two lines lost or kept.
+    /// So many random contents of the other cuts are tried, in addition to those with up to two lines lost or kept.
     pub random: u32,
     /// Seed of the random contents.
     pub seed: u64,
@@ -247,7 +247,7 @@ fn search(
         }
     };
     let mut failures = std::mem::take(&mut search.failures);
-    // Those that lose the least first: they tell the cause best, and explain others.
+    // The failures that lose the least come first: they tell the cause best, and explain others.
     failures.sort_by_cached_key(|f| {
         let undecided = &search.cuts[f.cut].undecided;
         f.reads

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use std::collections::{BTreeSet, HashSet};
 
 const LINES: usize = 2;
-/// Of a line; half of them are stored to by hart 0, the others by hart 1.
+/// Words of a line; half of them are stored to by hart 0, the others by hart 1.
 const WORDS: usize = 4;
 type Memory = [[u8; WORDS]; LINES];
 

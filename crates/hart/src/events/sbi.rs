@@ -60,7 +60,7 @@ static LAST_IS_OUTER: &[SbiEvent] = &[
     sbi(0x10015, "LLC-prefetch-misses", 0x0c),
 ];
 
-/// Of a level's group: loads and stores that have reached it.
+/// Codes within a level's group: loads and stores that have reached it.
 const LOADS: u16 = 0x13;
 const STORES: u16 = 0x14;
 

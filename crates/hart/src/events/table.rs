@@ -3,11 +3,11 @@
 use super::{EventRow, Group, Source};
 use crate::lines::CacheCounts;
 
-/// Of an event whose count follows from one instruction: a core issues at most so many in a cycle.
+/// How often an event can happen in a cycle whose count follows from one instruction: a core issues at most so many.
 const CORE: u64 = 4;
-/// Of one in the first-level caches and TLBs: an access and the walks before it.
+/// The bound of an event in the first-level caches and TLBs: an access and the walks before it.
 const FIRST: u64 = 16;
-/// Of one farther out, where prefetches of several lines follow from an access.
+/// The bound of an event farther out, where prefetches of several lines follow from an access.
 const OUTER: u64 = 256;
 
 const fn row(

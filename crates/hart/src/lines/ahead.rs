@@ -28,7 +28,7 @@ pub(super) const NOBODY: usize = usize::MAX;
 pub(super) enum Target {
     /// A first-level cache.
     First(Side),
-    /// That of an outer level.
+    /// A cache of an outer level.
     Level(usize),
 }
 

@@ -88,7 +88,7 @@ impl Sharers {
 enum Directory {
     /// The only one there is.
     Single,
-    /// Those that have it.
+    /// For each line, the caches that have it.
     Lines(Sharers),
     /// For each set, a bit for each cache that has lines in it: harts with little to do have few.
     Sets(Vec<u32>),

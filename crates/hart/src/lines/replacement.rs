@@ -256,7 +256,7 @@ mod tests {
         // By hand: the root points away from the half used last, each half away from its way used last.
         assert_eq!(order(Replacement::TreePlru, &[]), [0, 2, 1, 3]);
         assert_eq!(order(Replacement::TreePlru, &[0]), [2, 1, 3, 0]);
-        // Those never hit go first, in the order of their ways; one that was hit stays longer.
+        // Ways that were never hit go first, in their order; one that was hit stays longer.
         assert_eq!(order(Replacement::Srrip, &[0, 1]), [2, 3, 2, 3]);
         let random = order(Replacement::Random, &[]);
         assert!(random.iter().all(|w| *w < 4));

@@ -36,15 +36,15 @@ pub struct LineTransfer {
 pub struct FirstLevelStats {
     /// Lines of code executed.
     pub fetches: u64,
-    /// Those that L1I lacked.
+    /// Lines of code executed that L1I lacked.
     pub fetch_misses: u64,
     /// Loads.
     pub loads: u64,
-    /// Those whose line L1D lacked.
+    /// Loads whose line L1D lacked.
     pub load_misses: u64,
     /// Stores.
     pub stores: u64,
-    /// Those whose line L1D lacked.
+    /// Stores whose line L1D lacked.
     pub store_misses: u64,
     /// Modified lines that L1D has evicted or handed over.
     pub writebacks: u64,

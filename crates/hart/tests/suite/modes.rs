@@ -31,7 +31,7 @@ struct Result {
     memory: Vec<u8>,
 }
 
-/// And how long it took.
+/// How long a program took, and what was counted.
 #[derive(PartialEq, Debug)]
 struct Time {
     cycle: u64,

@@ -89,7 +89,7 @@ struct Resolved {
     packages: Vec<Package>,
     /// The order in which they are unpacked and configured.
     order: Vec<Step>,
-    /// Those that are not part of the base, if dpkg is to install them.
+    /// Packages that are not part of the base, if dpkg is to install them.
     added: Vec<String>,
     /// See [`RootfsManifest::date`].
     date: u64,

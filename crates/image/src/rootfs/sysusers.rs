@@ -7,7 +7,7 @@ pub(super) enum Number {
     Free,
     /// This one.
     Fixed(u32),
-    /// That of the owner of a file or directory.
+    /// The number of the owner of a file or directory.
     OwnerOf(String),
 }
 

@@ -297,7 +297,7 @@ impl State {
                     if first > c {
                         self.refresh(c, t, tags, sink);
                         self.update_all();
-                        // Those that were held may go on in the same clock.
+                        // Requests that were held may go on in the same clock.
                         let now = self.soonest().0 <= c;
                         self.now = if now { c } else { c + 1 };
                         continue;

@@ -60,7 +60,7 @@ impl State {
         let older = self.newest[tag.bank as usize % MAX_BANKS];
         let column = if older == NONE {
             let activate = accept + t.wait;
-            // Those that were accepted earlier are ready in other clocks.
+            // Requests that were accepted earlier are ready in other clocks.
             if u64::from(self.wait.count_ones()) > activate - self.now {
                 return None;
             }

@@ -69,8 +69,7 @@ impl Unwritten {
         self.leaving.len() > self.most.max(FEW)
     }
 
-    /// Of the writes that the back memory has accepted, only these (in ascending order) are
-    /// unfinished.
+    /// Forgets the writes that the back memory has accepted, except these (in ascending order), which are unfinished.
     pub fn keep(&mut self, unfinished: &[u64]) {
         self.leaving
             .retain(|id, l| !l.sent || unfinished.binary_search(id).is_ok());

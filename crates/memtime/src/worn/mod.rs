@@ -42,7 +42,7 @@ pub const MOVES: usize = 4;
 const PIECE: u64 = 64;
 /// Marks the layer's own requests.
 const OWN: u64 = 1 << 63;
-/// Of those, the writes.
+/// Marks the writes among the layer's own requests.
 const WRITE: u64 = 1 << 62;
 
 /// How wear is counted and levelled.

@@ -19,7 +19,7 @@ pub(super) struct Thread<'a> {
     pub accesses: Accesses<'a>,
     /// Reads, and as many writes, that are under way at a time.
     pub most: usize,
-    /// Of the reads, and of the writes, that wait, the oldest so many can be next.
+    /// How many of the oldest reads, and of the oldest writes, that wait can be next.
     pub reorder: [usize; 2],
     /// Sectors after which the thread waits for all of them (a fence).
     pub fence: Option<u64>,

@@ -400,7 +400,7 @@ fn join(d: &mut Driver<'_>, sides: Vec<Side>) {
     pending.sort_unstable_by_key(|p| p.0);
     d.open = pending.len() as u64;
     d.front = pending.first().map_or(d.total.requests, |p| p.0);
-    // Those that are complete have 0 bytes.
+    // Requests that are complete have 0 bytes.
     let under_way = d.total.requests - d.front;
     d.pending = (0..under_way).map(|_| (Ps::ZERO, 0)).collect();
     for (id, from, bytes) in pending {

@@ -125,7 +125,7 @@ pub struct Traffic {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum SharedBy {
-    /// That many.
+    /// So many harts.
     Harts(u32),
     /// All of them.
     All(All),

@@ -248,7 +248,7 @@ fn parse(source: &Source) -> Result<Table, ConfigError> {
 
 /// Whole numbers that are written with a point or an exponent, as `1e6`, are whole numbers.
 fn whole(value: Value) -> Value {
-    // Those below are exact in a double.
+    // Whole numbers below this one are exact in a double.
     const EXACT: f64 = 9e15;
     match value {
         Value::Float(n) if n.fract() == 0.0 && n.abs() < EXACT => Value::Integer(n as i64),

@@ -61,7 +61,7 @@ pub enum Request {
     Current,
     /// The first part of the list of threads.
     Threads,
-    /// The rest of it.
+    /// The rest of the list of threads.
     MoreThreads,
     /// A description of a thread.
     About(Threads),

@@ -118,7 +118,7 @@ fn step(m: &mut Machine) -> Result<bool> {
 struct Cutter<'s, 'a> {
     session: &'s Session<'a>,
     cuts: Vec<Cut>,
-    /// Of each cut: instructions that have retired before it.
+    /// The instructions that have retired before each cut.
     at: Vec<u64>,
     next: usize,
     /// The machine before the present slice.

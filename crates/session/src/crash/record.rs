@@ -563,7 +563,7 @@ impl EventSink for Recording {
 /// What a recovery does to NVMM: which of some lines are read before they are overwritten.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
-    /// Of each line the bytes that have been overwritten, a bit each, and whether it was read before that.
+    /// For each line the bytes that have been overwritten, a bit each, and whether it was read before that.
     watched: HashMap<u64, (u64, bool)>,
     order: Vec<u64>,
     touched: bool,

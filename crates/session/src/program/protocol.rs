@@ -223,7 +223,7 @@ pub struct Ended {
 pub enum Says {
     /// It waits for a job.
     Ready {
-        /// Of the protocol.
+        /// Version of the protocol.
         version: u32,
         /// Whether it can access the control block.
         registers: bool,

@@ -6,9 +6,9 @@ use nagori_hart::engine::{Hash, BIT, BRANCHED, SEEN_SHIFT};
 /// Which history a packet was looked up with.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// All.
+    /// The whole history.
     All,
-    /// That of the first packet of a block.
+    /// The history that the first packet of a block is looked up with.
     Near,
     /// For the first packet of a block that begins with the packet's second half: as `Near` if the block was jumped to,
     /// else the history that is handed on.

@@ -48,7 +48,7 @@ fn share(part: f64, whole: f64) -> Option<f64> {
 }
 
 impl Row {
-    /// Of the runs with the memory itself, with DRAM, and by epochs.
+    /// The row of the runs with the memory itself, with DRAM, and by epochs.
     pub fn new(
         s: &Subject<'_>,
         (method, length): (Variant, Ps),
@@ -273,7 +273,7 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// Of the runs with the memory itself and by epochs.
+    /// The figure of the runs with the memory itself and by epochs.
     pub fn new((program, write): (&str, u64), detailed: &Report, emulated: &Report) -> Figure {
         let ns = |r: &Report| r.elapsed_ps as f64 / 1e3;
         let written = |r: &Report| part(r, Region::Nvmm).writes as f64 * 64e3 / ns(r);

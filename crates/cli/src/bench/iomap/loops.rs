@@ -59,7 +59,7 @@ pub struct Row {
     /// In 100,000 cycles, as of all rates.
     wanted: u32,
     done: u32,
-    /// Of the time.
+    /// The share of the time that operations take.
     share: f64,
 }
 

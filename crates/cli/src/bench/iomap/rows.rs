@@ -21,7 +21,7 @@ pub struct Row {
     pub direction: Direction,
     pub buffer_kib: u32,
     pub way: Kind,
-    /// Of a small table.
+    /// Entries of a small table.
     pub entries: Option<u32>,
     pub replacement: Option<Replacement>,
     /// Mean of the transfers.
@@ -29,9 +29,9 @@ pub struct Row {
     pub mbps_spread: Spread,
     /// Throughput, divided by that of the monitor for the same direction and buffer.
     pub ratio_to_monitor: Option<f64>,
-    /// Of one transfer, with the start of the program that does it.
+    /// Instructions of one transfer, with the start of the program that does it.
     pub instructions: u64,
-    /// Of the monitor, in faults of I/O accesses.
+    /// Instructions of the monitor, in faults of I/O accesses.
     pub translation_instructions: u64,
     pub translation_share: f64,
     /// Accesses of the MAC.

@@ -488,7 +488,7 @@ fn rate(text: &str) -> Option<f64> {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counts {
     pub instructions: u64,
-    /// Of the monitor, from a fault's trap to its return.
+    /// Instructions of the monitor, from a fault's trap to its return.
     pub translation: u64,
     /// Traps of them.
     pub traps: u64,

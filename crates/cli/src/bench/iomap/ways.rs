@@ -68,7 +68,7 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Way {
     pub kind: Kind,
-    /// Of a small table.
+    /// Entries and replacement of a small table.
     pub small: Option<(u32, Replacement)>,
 }
 
@@ -250,8 +250,7 @@ impl Monitors {
         })
     }
 
-    /// A VM that accesses a device in a loop.
-    /// And the program, to be started as its kernel.
+    /// A VM that accesses a device in a loop, and the program, to be started as its kernel.
     pub fn with_loops() -> anyhow::Result<(Monitors, PathBuf)> {
         let shop = Workshop::open()?;
         let emulating = shop.monitor("ioloop", LOOPS[0])?;

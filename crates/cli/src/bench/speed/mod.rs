@@ -25,7 +25,7 @@ use serde_json::json;
 
 /// The boot of Linux to its shell's first command.
 const BOOT: &str = "linux-boot";
-/// That command.
+/// The kernel's argument that names this command.
 const COMMAND: &str = "nagori.run=\"true\"";
 
 /// Runs the command.

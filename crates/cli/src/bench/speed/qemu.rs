@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 const QEMU: &str = "qemu-system-riscv64";
-/// Of all that the host has; other machines than `virt` have other devices.
+/// One hart of the machine `virt`; QEMU's other machines have other devices.
 const MACHINE: &[&str] = &[
     "-machine", "virt", "-accel", "tcg", "-smp", "1", "-m", "1G", "-display", "none", "-monitor",
     "none", "-serial", "stdio",

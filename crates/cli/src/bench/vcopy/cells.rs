@@ -137,9 +137,9 @@ choice!(
 /// A cell of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Cell {
-    /// Of a packet.
+    /// Size of a packet.
     pub packet_bytes: Size,
-    /// Of the queue.
+    /// Layout of the queue.
     pub ring: Ring,
     /// Stores of the copy.
     pub copy: Stores,

@@ -14,9 +14,9 @@ pub const ACCESSES: &str = "l1_accesses";
 /// Lines that were brought into L1D, for whatever reason: what processors of Intel count as L1D.REPLACEMENT, and their
 /// `perf` as L1-dcache-load-misses.
 pub const MISSES: &str = "l1_misses";
-/// Those for which an access has missed.
+/// Lines that were brought into L1D for an access that has missed.
 pub const DEMAND_MISSES: &str = "l1_demand_misses";
-/// Those that a prefetcher has requested.
+/// Lines that were brought into L1D because a prefetcher has requested them.
 pub const PREFETCHES: &str = "l1_prefetches";
 /// Begins of the names of counters that count for the whole machine, not for a hart.
 const UNCORE: [&str; 2] = ["dram_", "nvmm_"];
@@ -123,7 +123,7 @@ pub struct Row {
     pub cycles_per_packet: f64,
     /// Million packets a second.
     pub throughput_mpps: f64,
-    /// Of all repetitions.
+    /// Throughput of all repetitions.
     pub throughput_mpps_spread: Spread,
     /// Interrupts and notifications that were wanted.
     pub told: u64,

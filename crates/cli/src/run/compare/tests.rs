@@ -6,7 +6,7 @@ use nagori_platform::config::{Library, Machine as Description};
 use nagori_session::problems::Problem;
 use nagori_session::program::{Ended, Outcome, Why};
 
-/// Of a machine that has not run.
+/// The report of a machine that has not run.
 fn empty() -> Report {
     let small = Description::load(&Library::default(), "small", &[]).unwrap();
     Machine::new(&small).unwrap().report()

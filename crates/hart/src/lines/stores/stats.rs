@@ -31,7 +31,7 @@ counters! {
         pub drain_wait_cycles: u64,
         /// Loads under a hint that has an effect.
         pub nt_loads: u64,
-        /// Those that missed the first-level data cache.
+        /// Loads under such a hint that missed the first-level data cache.
         pub nt_load_misses: u64,
         /// Stores under a hint that combines them.
         pub nt_stores: u64,
@@ -43,25 +43,25 @@ counters! {
         pub evicted_full: u64,
         /// Combined lines written to memory, with only some of their bytes.
         pub evicted_partial: u64,
-        /// Partial ones that memory has read before.
+        /// Partial combined lines that memory has read before.
         pub evicted_reads: u64,
         /// Combined lines that have left since all of their bytes were there.
         pub left_full: u64,
-        /// Because a line fill buffer was needed.
+        /// Combined lines that have left because a line fill buffer was needed.
         pub left_register: u64,
-        /// Because a younger one left.
+        /// Combined lines that have left because a younger one left.
         pub left_order: u64,
-        /// For a fence or a device access.
+        /// Combined lines that have left for a fence or a device access.
         pub left_fence: u64,
-        /// For an atomic.
+        /// Combined lines that have left for an atomic.
         pub left_atomic: u64,
-        /// For another hart, or for a fetch of instructions.
+        /// Combined lines that have left for another hart, or for a fetch of instructions.
         pub left_probe: u64,
-        /// For a load of the line.
+        /// Combined lines that have left for a load of the line.
         pub left_load: u64,
-        /// For a store to the line without such a hint.
+        /// Combined lines that have left for a store to the line without such a hint.
         pub left_store: u64,
-        /// For a flush of the line.
+        /// Combined lines that have left for a flush of the line.
         pub left_flush: u64,
         /// Stores to be combined that found all line fill buffers taken.
         pub lfb_waits: u64,

@@ -28,7 +28,7 @@ pub(super) struct Inode {
     pub gid: u32,
     pub size: u64,
     pub links: u32,
-    /// Of 512 bytes.
+    /// Number of sectors of 512 bytes.
     pub sectors: u64,
     pub modified: u64,
     time: u64,
@@ -48,7 +48,7 @@ pub(super) fn put(record: &mut [u8], at: usize, bytes: &[u8]) {
 }
 
 impl Inode {
-    /// Of root, with one name, made at `time`.
+    /// An inode of root, with one name, made at `time`.
     pub fn new(mode: u16, time: u64) -> Inode {
         Inode {
             mode,

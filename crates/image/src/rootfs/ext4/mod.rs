@@ -33,7 +33,7 @@ const JOURNAL: u32 = 8;
 const LOST_AND_FOUND: u32 = 11;
 /// Most names that one file may have.
 const MAX_LINKS: u32 = 65_000;
-/// Of the longest target of a symbolic link that is in the inode itself.
+/// Bytes of the longest target of a symbolic link that is in the inode itself.
 const INLINE: usize = 59;
 
 /// Properties of the image.
@@ -120,7 +120,7 @@ fn number(tree: &Tree) -> Result<BTreeMap<Id, u32>, Error> {
 struct Writer<'a> {
     tree: &'a Tree,
     time: u64,
-    /// Of all checksums of this file system.
+    /// The seed of all checksums of this file system.
     seed: u32,
     file: &'a mut File,
     places: Places,

@@ -34,7 +34,7 @@ pub struct Subject<'a> {
     pub memory: &'a [(u64, u64)],
     /// Core cycles after which it is to have ended.
     pub most: u64,
-    /// Of what is done to it on the way.
+    /// The seed of what is done to it on the way.
     pub seed: u64,
 }
 

@@ -87,7 +87,7 @@ struct Maker<'a> {
     functions: usize,
     interrupts: bool,
     harts: u64,
-    /// Of what there is more, by kind.
+    /// How often each kind of instructions is chosen, beside the others.
     taste: Vec<u64>,
 }
 

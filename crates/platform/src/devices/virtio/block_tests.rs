@@ -125,7 +125,7 @@ fn requests_that_cannot_be_fail_and_harm_nothing() {
         assert!(b.is_broken());
         b.settle(10);
     }
-    // So is a buffer outside memory, which is noticed when data is moved.
+    // A buffer outside memory breaks it, too, and is noticed when data is moved.
     assert!(b.start(0));
     put_header(&b, HEAD, kind::IN, 0);
     b.send(
