@@ -42,14 +42,14 @@ macro_rules! level {
                 concat!($level, "-hits"),
                 $source(CacheCounts::hits),
                 OUTER,
-                "Those that this level has answered",
+                "Requests that this level has answered",
             ),
             row(
                 $group + 2,
                 concat!($level, "-misses"),
                 $source(CacheCounts::misses),
                 OUTER,
-                "Those that it has not; also those for whose line a prefetch was under way",
+                "Requests that this level has not answered; also those for whose line a prefetch was under way",
             ),
             row(
                 $group + 3,
@@ -154,14 +154,14 @@ macro_rules! level {
                 concat!($level, "-mshr-full"),
                 $source(|c| c.mshr_full),
                 OUTER,
-                "Misses that found all of them taken",
+                "Misses that found all miss status holding registers taken",
             ),
             row(
                 $group + 18,
                 concat!($level, "-mshr-full-cycles"),
                 $source(|c| c.mshr_full_cycles),
                 OUTER,
-                "Cycles that these have waited",
+                "Cycles that such misses have waited",
             ),
             row(
                 $group + 19,
@@ -467,14 +467,14 @@ static LFB_ROWS: &[EventRow] = &[
         "lfb-full",
         Source::L1d(|c| c.mshr_full),
         OUTER,
-        "Misses that found all of them taken",
+        "Misses that found all line fill buffers taken",
     ),
     row(
         0x0402,
         "lfb-full-cycles",
         Source::L1d(|c| c.mshr_full_cycles),
         OUTER,
-        "Cycles that these have waited",
+        "Cycles that such misses have waited",
     ),
 ];
 

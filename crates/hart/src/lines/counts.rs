@@ -59,10 +59,10 @@ counters! {
         /// Miss status holding registers taken.
         #[serde(skip_serializing_if = "is_zero")]
         pub mshr_allocations: u64,
-        /// Misses that found all of them taken.
+        /// Misses that found all miss status holding registers taken.
         #[serde(skip_serializing_if = "is_zero")]
         pub mshr_full: u64,
-        /// Core cycles that they have waited.
+        /// Core cycles that such misses have waited.
         #[serde(skip_serializing_if = "is_zero")]
         pub mshr_full_cycles: u64,
     }
