@@ -17,7 +17,9 @@ import pages  # noqa: E402
 # A command with one below it, which takes two options and an alias.
 FAKE = """#!/bin/sh
 case "$*" in
---help) printf 'It.\\n\\nCommands:\\n  go    Goes\\n        far\\n  help  Print this\\n\\nOptions:\\n  -q, --quiet\\n' ;;
+--help)
+    printf 'It.\\n\\nCommands:\\n  go    Goes\\n        far\\n  help  Print this\\n\\n'
+    printf 'Options:\\n  -q, --quiet\\n' ;;
 'go --help') printf 'Goes.\\n\\nOptions:\\n      --far <N>\\n          [alias: --distant]\\n  -h, --help\\n' ;;
 'go --far 7') echo 'nagori: on the way'; echo 'went  1 234.5 ns'; echo done; exit 3 ;;
 *) exit 2 ;;
@@ -68,7 +70,8 @@ class Pages(unittest.TestCase):
         self.assertIn("page.md:8: `cat a.txt` prints something else:\nhello", problem)
 
     def test_numbers_and_status(self):
-        text = "<!-- run: slow exit=3 within=5% -->\n```console\n$ nagori go \\\n    --far 7\nwent 1 200 ns\ndone\n```\n"
+        text = ("<!-- run: slow exit=3 within=5% -->\n"
+                "```console\n$ nagori go \\\n    --far 7\nwent 1 200 ns\ndone\n```\n")
         self.assertEqual(self.run_page(text), [])
         self.assertEqual(len(self.run_page(text.replace("within=5%", "within=1%"))), 1)
         (problem,) = self.run_page(text.replace("exit=3 ", ""))
@@ -86,13 +89,16 @@ class Pages(unittest.TestCase):
                 self.run_page(f"<!-- {mark} -->\n```console\n$ true\n```\n")
 
     def test_commands_of_a_page(self):
-        self.page.write_text("Text:\n\n    nagori go --far 7      # a comment\n    nagori go \\\n        --far '1 2' | wc\n\n"
-                             "```sh\ntime nagori -q go --near; nagori stay\n```\n\n```toml\nnagori go --not-looked-at\n```\n")
+        self.page.write_text("Text:\n\n    nagori go --far 7      # a comment\n"
+                             "    nagori go \\\n        --far '1 2' | wc\n"
+                             "\n```sh\ntime nagori -q go --near; nagori stay\n```\n"
+                             "\n```toml\nnagori go --not-looked-at\n```\n")
         found = list(pages.nagori_commands(self.page))
         self.assertEqual(found, [(3, ["go", "--far", "7"]), (4, ["go", "--far", "1 2"]),
                                  (8, ["-q", "go", "--near"]), (8, ["stay"])])
         said = [commands.problem(str(self.nagori), words) for _, words in found]
-        self.assertEqual(said, [None, None, "`nagori go` has no option `--near`", "`nagori` has no command `stay`"])
+        self.assertEqual(said, [None, None, "`nagori go` has no option `--near`",
+                                "`nagori` has no command `stay`"])
         self.assertIsNone(commands.problem(str(self.nagori), ["go", "--distant", "3", "--", "x", "--whatever"]))
         self.assertEqual(commands.subcommands(str(self.nagori)), {"go": "Goes far"})
 
