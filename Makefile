@@ -32,7 +32,7 @@ demo: build ## Boot Debian, measure NVMM under every method, print tables, draw 
 
 # One after the other, in this order, whatever -j says.
 .NOTPARALLEL:
-test: test-rust test-bare test-python same-quick cost validate-quick rtl-quick lint ## Everything that CI checks
+test: test-rust test-bare test-book test-python same-quick cost validate-quick rtl-quick lint ## Everything that CI checks
 	@echo 'make test: all passed'
 
 # No test may be skipped for want of a tool. The seed is fixed, so that a tree passes or fails
@@ -59,6 +59,17 @@ test-python: setup ## The Python package: types, and tests with bare-metal progr
 	cargo build -p nagori-cli -p nagori-python
 	@echo '== The Python package =='
 	@scripts/test-python $(TARGET)/debug/lib_nagori.so build/python $(ARGS)
+
+# Root, and minutes; Dask, pyarrow and SciPy come from the package index, into a place of their own.
+studies-check: setup ## Studies where they could break: killed workers, Dask, a full disk, clocks, Slurm (ARGS='--only dask')
+	cargo build -p nagori-cli -p nagori-python
+	@scripts/test-python $(TARGET)/debug/lib_nagori.so build/python --collect-only -q >/dev/null
+	python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --upgrade --target build/studies \
+		distributed pyarrow scipy
+	apt-get install -y --no-install-recommends slurmctld slurmd slurm-client munge >/dev/null
+	PYTEST_PLUGINS=nagori.pytest_plugin PYTHONPATH=$(CURDIR)/python:$(CURDIR)/build/python/packages:$(CURDIR)/build/studies python3 -m pytest -q \
+		python/tests/test_study_analysis.py python/tests/test_study_run.py
+	PYTHONPATH=$(CURDIR)/python:$(CURDIR)/build/python/packages:$(CURDIR)/build/studies scripts/studies-check $(ARGS)
 
 # What the notebooks need is large; the guest's image is built if there is none.
 notebooks: setup ## The notebooks of examples/, executed with the package of the tests
@@ -88,6 +99,28 @@ test-bare: setup ## Bare-metal checks, under QEMU and under Nagori
 	@$(MAKE) -C guest/bare check-nagori LIMIT=300 NAGORI='$(CHECKED) bare --engine interpreter'
 	@echo '== Bare-metal checks on Nagori, interpreted, functional =='
 	@$(MAKE) -C guest/bare check-nagori LIMIT=300 NAGORI='$(CHECKED) bare --engine interpreter --functional'
+
+BOOK = python3 scripts/book/book.py
+SPHINX = $(CURDIR)/build/sphinx
+
+test-book: setup ## What the book's pages say of commands, and its quick examples
+	cargo build -p nagori-cli
+	@echo '== The book =='
+	@$(BOOK) quick $(CHECKED)
+
+# Minutes, once the guest's image is there. Sphinx comes from the package index, into a place of its own.
+book: build ## The book as HTML in build/book/html, and all of its examples
+	python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --upgrade \
+		--target $(SPHINX) 'sphinx>=8,<10' 'myst-parser>=4,<6' 'furo>=2024.8'
+	PYTHONPATH=$(SPHINX) $(BOOK) build $(NAGORI) build/book
+	$(BOOK) run $(NAGORI)
+
+reference: build ## The pages that the command writes: docs/reference
+	$(BOOK) reference $(NAGORI)
+
+# Every claim of docs/artifact: minutes. CLAIMS='determinism crash-found' for some.
+artifact: build ## One script a claim, for evaluators
+	NAGORI=$(NAGORI) docs/artifact/run-all $(CLAIMS)
 
 # Statistics that a change must not change, to the cycle, on every machine and under every method: validation/same.
 same: build ## Statistics of a set of programs and traces beside their record, to the cycle
@@ -176,6 +209,7 @@ lint: setup ## Formatting, clippy, rules of the house
 	cargo check --locked --no-default-features --manifest-path fuzz/Cargo.toml --target-dir $(TARGET)
 	@for f in .ci/run scripts/*.sh scripts/demo scripts/make-real-trace guest/init/* crates/image/src/rootfs/install.sh; do sh -n $$f || exit 1; done
 	python3 scripts/test_scripts.py
+	python3 scripts/book/test_book.py
 
 bench: build ## Speed of the emulator
 	$(NAGORI) bench speed
@@ -223,4 +257,4 @@ clean: ## Remove what was built
 	$(MAKE) -C guest/bare clean
 	cargo clean
 
-.PHONY: bare-host help setup build install install-lib demo test test-rust test-python wheel notebooks search search-builds rtl-quick rtl-check rtl-rocket rtl-formal rtl-synth validate validate-quick validate-four validate-docs validate-services test-bare same same-quick cost cost-release speed-guard lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke crash-corpus suite suite-check clean bench-native bench-iomap
+.PHONY: studies-check artifact bare-host book reference test-book help setup build install install-lib demo test test-rust test-python wheel notebooks search search-builds rtl-quick rtl-check rtl-rocket rtl-formal rtl-synth validate validate-quick validate-four validate-docs validate-services test-bare same same-quick cost cost-release speed-guard lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke crash-corpus suite suite-check clean bench-native bench-iomap

@@ -35,7 +35,8 @@ HASH_KINDS = {".py", ".sh", ".S", ".toml"}
 # Kinds of files whose lines end at MAX_COLUMNS.
 NARROW_KINDS = {".md", ".py", ".sh"} | C_KINDS
 # Files that code writes; its strings decide where their lines end.
-WRITTEN = {"docs/events.md", "docs/registers.md", "guest/include/nagori_regs.h"}
+WRITTEN = {"docs/events.md", "docs/registers.md", "docs/reference/commands.md", "docs/reference/machines.md",
+           "docs/reference/memories.md", "guest/include/nagori_regs.h"}
 # Crates whose modules still depend on each other in circles, with the number of modules in the largest one. No crate is
 # to be added, and no number to grow.
 STILL_CIRCULAR = {

@@ -1,4 +1,7 @@
 //! Compiles the helper that is loaded into emulated programs; it becomes part of the `nagori` command.
+//!
+//! The compiler is the host's (`CC`, `cc`). NAGORI_HELPER_CC names one for C libraries that are older than the host's, since
+//! the helper runs where the command does.
 
 use std::env;
 use std::path::PathBuf;
@@ -7,8 +10,12 @@ use std::process::Command;
 fn main() {
     println!("cargo::rerun-if-changed=helper");
     println!("cargo::rerun-if-env-changed=CC");
+    println!("cargo::rerun-if-env-changed=NAGORI_HELPER_CC");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("helper.so");
-    let compiler = env::var("CC").unwrap_or_else(|_| "cc".into());
+    let compiler = ["NAGORI_HELPER_CC", "CC"]
+        .iter()
+        .find_map(|v| env::var(v).ok());
+    let compiler = compiler.unwrap_or_else(|| "cc".into());
     let status = Command::new(&compiler)
         .args([
             "-std=gnu11",

@@ -68,6 +68,7 @@ impl Hart {
     /// Updates other structures after a store: code marks and reservations.
     #[inline(always)]
     pub(crate) fn store_side_effects<W: World>(&mut self, w: &mut W, pa: u64) {
+        w.ram().note_store(pa.wrapping_sub(w.ram_base()));
         let c = w.coherence();
         if c.code_lines(pa) >> (pa >> 6 & 63) & 1 != 0 {
             c.invalidate_code(pa);

@@ -7,6 +7,7 @@
 //! * [`Machine`], [`Checkpoint`]: machines that run, and are copied.
 //! * [`snapshot`]: whole machines in files.
 
+mod cold;
 mod console;
 mod control;
 mod debug;
@@ -22,7 +23,9 @@ mod parallel;
 mod parts;
 mod point;
 mod power;
+mod replica;
 mod roster;
+mod sampled;
 mod saved;
 mod shared;
 mod slots;
@@ -47,6 +50,8 @@ pub use observed::{AccessSink, EventSink, Watching};
 pub use parts::{caches, hart_config};
 pub use point::{Point, Step};
 pub use power::{Dram, PowerCut};
+pub use replica::Replica;
+pub use sampled::{Moment, Next, Pace, PageContent, Progress, Sampling};
 pub use saved::{LoadError, MachineState};
 pub use stats::{HartReport, PrivilegeReport, Report, StoreReport};
 
@@ -241,6 +246,8 @@ pub struct Machine {
     /// The last such cycle that was reached: harts that wait for memory do so at least up to there.
     reached: u64,
     power_cuts: Vec<PowerCut>,
+    /// Whether and how the machine is sampled.
+    samples: sampled::Samples,
     /// What a restart loads.
     software: Option<Arc<Software>>,
 }
@@ -298,6 +305,7 @@ impl Machine {
             control: control::ControlState::default(),
             profile: None,
             epochs: epochs.map(Box::new),
+            cold: None,
         };
         stats::count_by_privilege(&mut harts, &world.coherence, config.count_by_privilege);
         if m.track_persistence {
@@ -329,6 +337,7 @@ impl Machine {
             horizon: u64::MAX,
             reached: 0,
             power_cuts: Vec::new(),
+            samples: sampled::Samples::default(),
             software: None,
         })
     }
@@ -386,11 +395,15 @@ impl Machine {
         self.world.timed
     }
 
-    /// Turns the timing model on (with cold caches and TLBs) or off.
+    /// Turns the timing model on (with cold caches and TLBs) or off. If the machine is sampled, this begins or ends
+    /// what its samples are of.
     pub fn set_timed(&mut self, timed: bool) {
-        if timed == self.world.timed {
-            return;
+        if !self.open_stretch(timed) && timed != self.world.timed {
+            self.switch_timing(timed);
         }
+    }
+
+    fn switch_timing(&mut self, timed: bool) {
         self.settle();
         self.write_stored();
         self.world.timed = timed;
@@ -566,6 +579,7 @@ impl Machine {
         if let Some(p) = &mut self.world.profile {
             p.reset();
         }
+        self.restart_stretch();
     }
 
     /// Sets the profiler, which observes from now on which code waits for memory.
@@ -689,6 +703,9 @@ impl Machine {
             }
             spent += 1;
             let at = self.world.ps(next);
+            if asleep {
+                self.sleeps_until(next);
+            }
             parallel::wake_timers(self.harts.iter_mut(), next);
             self.world.bus.run_events(at);
             self.after_devices(at);
@@ -791,6 +808,8 @@ impl Machine {
                 }
                 exit
             };
+            self.pass_time(i, now);
+            let h = &mut self.harts[i];
             // A hart that has stopped within a block has the cycle of the block's start.
             *spent += h.cycle.saturating_sub(now).max(1);
             let over = match exit {

@@ -145,7 +145,7 @@ impl Machine {
         })
     }
 
-    fn since(&self, start: &RegionStart) -> Report {
+    pub(super) fn since(&self, start: &RegionStart) -> Report {
         let mut r = stats::report(
             &self.config,
             &self.harts,
@@ -162,7 +162,7 @@ impl Machine {
         r
     }
 
-    fn region_start(&self) -> Box<RegionStart> {
+    pub(super) fn region_start(&self) -> Box<RegionStart> {
         let now = self.now();
         Box::new(RegionStart {
             harts: Baseline::of(

@@ -125,6 +125,8 @@ impl Machine {
             roster: _,
             point: _,
             power_cuts,
+            // Whoever samples keeps that.
+            samples: _,
             // A part of its own.
             horizon: _,
             reached: _,
@@ -160,6 +162,7 @@ impl Machine {
             control,
             profile: _,
             epochs,
+            cold: _,
         } = &**world;
         MachineState {
             timed: *timed,

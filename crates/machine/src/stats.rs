@@ -231,7 +231,7 @@ pub struct Report {
 
 impl Report {
     /// Two stretches of time together; times and counts are sums.
-    pub(crate) fn plus(mut self, later: &Report) -> Report {
+    pub fn plus(mut self, later: &Report) -> Report {
         self.parallel |= later.parallel;
         self.elapsed_ps += later.elapsed_ps;
         self.instructions += later.instructions;

@@ -123,6 +123,15 @@ impl Machine {
             None => u64::MAX,
         };
         let steps = steps.min(self.warm_left());
+        let steps = match self.sample_left() {
+            0 => {
+                if let Err(e) = self.sample() {
+                    self.samples.fail(e);
+                }
+                return Err(Turn::Device);
+            }
+            left => steps.min(left),
+        };
         if left.spent >= left.cycles {
             return Err(Turn::Stop(Stop::Slice));
         }
@@ -136,6 +145,10 @@ impl Machine {
             self.turn_in_epoch(event, roster)
         } else {
             self.functional_turn(event, roster)
+        };
+        let turn = match turn {
+            Ok(turn) if !self.world.timed => Ok(self.paced(turn)),
+            other => other,
         };
         let mut turn = match turn {
             Err(Turn::Event { cycle, .. }) if end.is_some_and(|e| cycle >= e) => {

@@ -89,6 +89,8 @@ pub(crate) struct Surroundings {
     pub profile: Option<Box<dyn Attribution>>,
     /// Epochs, if they emulate NVMM.
     pub epochs: Option<Box<Epochs>>,
+    /// Lines that come to caches that began empty, if somebody looks.
+    pub cold: Option<Box<super::cold::Cold>>,
 }
 
 impl Surroundings {
@@ -115,6 +117,7 @@ impl Surroundings {
     /// Memory was written by a device or the host.
     pub fn memory_written(&mut self, paddr: u64, len: u64) {
         self.coherence.device_wrote(paddr, len);
+        self.ram.note_range(paddr.wrapping_sub(self.ram_base), len);
         if let Some(b) = &mut self.behind {
             b.wrote(&self.ram, self.ram_base, paddr, len);
             if self.image.is_some() {
@@ -182,6 +185,15 @@ impl Surroundings {
         let done = self.memory.access(arrival, offset, kind, || cause_of(req));
         let done = done.unwrap_or_else(|e| refused(e));
         self.answered(done, kind)
+    }
+
+    /// Whether a line that memory is to read counts as a hit in a cache that began empty.
+    #[inline(always)]
+    fn would_hit(&mut self, req: &LineRequest) -> bool {
+        match &mut self.cold {
+            Some(c) => c.reads(req),
+            None => false,
+        }
     }
 
     /// Counts a line that memory reads or writes for a hart.
@@ -533,6 +545,9 @@ impl MemPort for Surroundings {
     }
     #[inline]
     fn transfer(&mut self, req: &LineRequest, write: bool) -> Transfer {
+        if !write && self.would_hit(req) {
+            return Transfer::Done(req.cycle);
+        }
         let kind = if write { Kind::Write } else { Kind::Read };
         self.count_line(req, kind);
         if self.alone {
@@ -563,6 +578,9 @@ impl MemPort for Surroundings {
         self.look_at_long_writes(req);
     }
     fn prefetch_line(&mut self, req: &LineRequest, token: u64) -> Transfer {
+        if self.would_hit(req) {
+            return Transfer::Done(req.cycle);
+        }
         self.count_line(req, Kind::Read);
         let at = self.arrival(self.ps(req.cycle), Kind::Read);
         let offset = req.line - self.ram_base;

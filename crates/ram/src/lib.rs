@@ -7,6 +7,7 @@
 
 mod backing;
 mod kept;
+mod noted;
 mod sparse;
 
 pub use backing::{data, FileWords, Sharing};
@@ -71,6 +72,7 @@ pub struct GuestRam {
     behind: backing::Behind,
     /// What it was at its beginning, if that was not zeros.
     origin: Option<Kept>,
+    noted: noted::Noted,
     // Keeps the mapping alive; never accessed except through `base`.
     _map: memmap2::MmapMut,
 }
@@ -182,6 +184,7 @@ impl GuestRam {
             len: bytes,
             behind: backing::Behind::default(),
             origin: None,
+            noted: noted::Noted::default(),
             _map: map,
         })
     }

@@ -93,6 +93,7 @@ fn write<W: World>(w: &mut W, hart: usize, line: u64, bytes: &Bytes) -> bool {
     for (at, size, value) in bytes.pieces() {
         write_ram(w, offset + at, size, value);
     }
+    w.ram().note_store(offset);
     let c = w.coherence();
     let code = c.code_lines(line) >> (line >> 6 & 63) & 1 != 0;
     if code {

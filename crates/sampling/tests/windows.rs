@@ -1,0 +1,222 @@
+//! Sampled runs of real machines: what they estimate against what whole detailed runs show, with any number of threads
+//! and either engine; copies of the machine have the memory that it had.
+
+use nagori_machine::{
+    Engine, Machine, MachineError, Moment, Next, Pace, Progress, Replica, Report, Sampling, Stop,
+};
+use nagori_platform::config::{Library, Machine as Description};
+use nagori_sampling::{Copies, Plan, Sampled, Sampler};
+use std::sync::{Arc, Mutex};
+
+/// A program of phases, of 16 million instructions with 400 rounds: arithmetic; in every second round loads of 250 KiB,
+/// line by line but one; then 1000 stores. It ends by the test device.
+///
+/// ```text
+///         bnez a0, park                     2:  ld   t3, 0(t2)
+///         li   s0, 400                          add  s2, s2, t3
+///         li   s1, 0x80100000                   addi t2, t2, 128
+/// round:  li   t0, 6000                         addi t0, t0, -1
+///     1:  addi s2, s2, 3                        bnez t0, 2b
+///         xor  s3, s3, s2                   3:  li   t0, 1000
+///         mul  s4, s2, s3                       mv   t2, s1
+///         addi t0, t0, -1                   4:  add  s2, s2, t0
+///         bnez t0, 1b                           sd   s2, 0(t2)
+///         andi t1, s0, 1                        addi t2, t2, 256
+///         bnez t1, 3f                           addi t0, t0, -1
+///         li   t0, 2000                         bnez t0, 4b
+///         mv   t2, s1                           addi s0, s0, -1; bnez s0, round
+/// ```
+const PROGRAM: [u32; 36] = [
+    0x08051463, 0x19000413, 0x000014b7, 0x8014849b, 0x01449493, 0x000012b7, 0x7702829b, 0x00390913,
+    0x0129c9b3, 0x03390a33, 0xfff28293, 0xfe0298e3, 0x00147313, 0x02031063, 0x7d000293, 0x00048393,
+    0x0003be03, 0x01c90933, 0x08038393, 0xfff28293, 0xfe0298e3, 0x3e800293, 0x00048393, 0x00590933,
+    0x0123b023, 0x10038393, 0xfff28293, 0xfe0298e3, 0xfff40413, 0xfa0410e3, 0x001002b7, 0x00005337,
+    0x5553031b, 0x0062a023, 0x10500073, 0xffdff06f,
+];
+
+const BASE: u64 = 0x8000_0000;
+
+fn machine(name: &str, engine: Engine) -> Machine {
+    let description = Description::load(&Library::default(), name, &[]).unwrap();
+    let mut m = Machine::new(&description).unwrap();
+    m.set_engine(engine).unwrap();
+    let bytes: Vec<u8> = PROGRAM.iter().flat_map(|w| w.to_le_bytes()).collect();
+    m.ram().write_bytes(0, &bytes).unwrap();
+    m.memory_written(BASE, bytes.len() as u64);
+    m.start_at(BASE, 0, 0);
+    m
+}
+
+fn to_the_end(m: &mut Machine) {
+    loop {
+        match m.run(1 << 24, None) {
+            Stop::Slice => {}
+            Stop::PowerOff(0) => break,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn truth(name: &str) -> Report {
+    let mut m = machine(name, Engine::best());
+    to_the_end(&mut m);
+    m.report()
+}
+
+fn plan(threads: usize) -> Plan {
+    Plan {
+        window_length: 20_000,
+        warm_up: Some(20_000),
+        windows: Some(100),
+        threads,
+        ..Plan::default()
+    }
+}
+
+fn sampled(name: &str, plan: Plan, engine: Engine) -> Sampled {
+    let mut m = machine(name, engine);
+    let copies = Copies {
+        engine,
+        connect: Arc::new(|_| Ok(())),
+        keep: None,
+    };
+    Sampler::new(plan, &m, copies).begin(&mut m);
+    to_the_end(&mut m);
+    Sampler::end(&mut m).unwrap().unwrap()
+}
+
+/// Everything that a run has shown, to be compared bit for bit.
+fn all(s: &Sampled) -> String {
+    let report = serde_json::to_string(&s.report()).unwrap();
+    format!("{:?} {:?} {} {report}", s.windows, s.time_ps(), s.cut)
+}
+
+#[test]
+fn the_truth_is_within_the_interval() {
+    let truth = truth("vc707");
+    let s = sampled("vc707", plan(2), Engine::best());
+    let time = s.time_ps().unwrap();
+    let real = truth.elapsed_ps as f64;
+    assert!(s.windows.len() >= 50, "{}", s.windows.len());
+    assert!(time.holds(real), "{time:?} {real}");
+    assert!((time.value / real - 1.0).abs() < 0.05, "{time:?} {real}");
+    let report = s.report().unwrap();
+    assert_eq!(report.instructions, truth.instructions);
+    assert_eq!(report.elapsed_ps, time.value.round() as u64);
+    let loads = |r: &Report| r.harts[0].events.l1d_load_misses as f64;
+    let misses = s.total(loads).unwrap();
+    assert!(misses.holds(loads(&truth)), "{misses:?} {}", loads(&truth));
+}
+
+#[test]
+fn neither_threads_nor_engines_change_anything() {
+    let one = all(&sampled("vc707", plan(1), Engine::best()));
+    for threads in [2, 5] {
+        assert_eq!(
+            one,
+            all(&sampled("vc707", plan(threads), Engine::best())),
+            "{threads}"
+        );
+    }
+    assert_eq!(one, all(&sampled("vc707", plan(3), Engine::Interpreter)));
+}
+
+#[test]
+fn a_program_that_is_too_short_is_measured_as_a_whole() {
+    let long = Plan {
+        warm_up: Some(1_000_000),
+        ..plan(2)
+    };
+    let s = sampled("vc707", long, Engine::best());
+    assert!(s.is_whole() && s.windows.is_empty());
+    assert_eq!(s.head, Some(truth("vc707")));
+}
+
+/// Goes on functionally in equal steps, and keeps what it is given.
+struct Steps {
+    every: u64,
+    moments: Arc<Mutex<Vec<Moment>>>,
+}
+
+impl Sampling for Steps {
+    fn begins(&mut self, _: &Progress) -> Next {
+        Next::Functional(self.every)
+    }
+    fn detail_over(&mut self, _: Report, _: &Progress) -> (Next, Pace) {
+        unreachable!("nothing is in detail")
+    }
+    fn moment(&mut self, m: Moment, _: &Progress) -> Result<(Next, Pace), MachineError> {
+        self.moments.lock().unwrap().push(m);
+        Ok((Next::Functional(self.every), Pace::new([2.5], 1)))
+    }
+    fn ends(&mut self, _: Option<Report>, _: &Progress) {}
+    fn restarts(&mut self) {}
+}
+
+fn content(m: &Machine) -> Vec<u8> {
+    let mut bytes = vec![0; 2 << 20];
+    m.ram().read_bytes(0, &mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn a_copy_that_follows_has_the_memory_of_each_moment() {
+    let moments = Arc::new(Mutex::new(Vec::new()));
+    let mut m = machine("vc707", Engine::best());
+    m.set_sampling(Box::new(Steps {
+        every: 300_000,
+        moments: moments.clone(),
+    }));
+    let mut replica: Option<Replica> = None;
+    let mut first = None;
+    let mut now = Vec::new();
+    for _ in 0..20 {
+        // Before the moment is handed out the run stops at the limit, and after it by itself.
+        let due = moments.lock().unwrap().len();
+        let limit = m.steps() + 300_000;
+        while moments.lock().unwrap().len() == due {
+            now = content(&m);
+            let stop = m.run(10_000, Some(limit + 200_000));
+            assert!(matches!(stop, Stop::Slice | Stop::Instructions), "{stop:?}");
+        }
+        let mut moments = moments.lock().unwrap();
+        let moment = moments.last_mut().unwrap();
+        first = first.or(moment.first.take());
+        let first = first.as_ref().unwrap();
+        let r = replica.get_or_insert_with(|| Replica::new(first, Engine::best()).unwrap());
+        // All that it has stored to itself, from the first moment and all changes since.
+        let mut pages = Vec::new();
+        for at in r.own_pages() {
+            let mut bytes = vec![0; 4096];
+            first.memory().read(at, &mut bytes).unwrap();
+            pages.push((at, bytes.into()));
+        }
+        pages.extend(moments.iter().flat_map(|m| m.pages.iter().cloned()));
+        let moment = moments.last().unwrap();
+        r.go_to(moment.state.clone(), &pages).unwrap();
+        let there = content(&r.machine);
+        drop(moments);
+        // The main machine has gone on for a part of a slice: what it has not stored to since is the same.
+        let later = content(&m);
+        let odd = (0..now.len()).find(|&i| now[i] == later[i] && there[i] != now[i]);
+        assert_eq!(odd, None);
+        // The copy goes its own way.
+        r.machine.set_timed(true);
+        r.machine.run(u64::MAX, Some(r.machine.steps() + 50_000));
+    }
+}
+
+#[test]
+fn functional_time_passes_at_its_pace() {
+    let moments = Arc::new(Mutex::new(Vec::new()));
+    let mut m = machine("vc707", Engine::best());
+    m.set_sampling(Box::new(Steps {
+        every: 1_000_000,
+        moments,
+    }));
+    to_the_end(&mut m);
+    let r = m.report();
+    let cpi = r.cycles as f64 / r.instructions as f64;
+    // One cycle an instruction in the first million of 16, then 2.5.
+    assert!((cpi - (1.0 + 15.0 * 2.5) / 16.0).abs() < 0.01, "{cpi}");
+}

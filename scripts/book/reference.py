@@ -1,0 +1,123 @@
+"""Reference pages that the command itself writes: docs/reference/."""
+
+import json
+import re
+import subprocess
+
+import commands
+from pages import ROOT, Wrong
+
+FOLDER = ROOT / "docs/reference"
+NOTE = "<!-- Written by scripts/book; `make reference` renews it. -->\n"
+
+
+def output(nagori, *arguments):
+    done = subprocess.run([nagori, *arguments], capture_output=True, text=True, env=commands.environment())
+    if done.returncode:
+        raise Wrong(f"nagori {' '.join(arguments)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def cell(text):
+    return str(text).replace("|", "\\|")
+
+
+def commands_page(nagori):
+    """All commands, each with one line."""
+    text = NOTE + "# Commands\n\n" + \
+        "`nagori COMMAND --help` has the options, with examples, exit codes and durations;\n" \
+        "in the book each command has a page of that help.\n\n" + \
+        "| command | what it does |\n|---|---|\n"
+    for command in commands.walk(nagori):
+        about = commands.subcommands(nagori, command[:-1])[command[-1]]
+        text += f"| `nagori {' '.join(command)}` | {cell(about)} |\n"
+    return text
+
+
+def machines_page(nagori):
+    names = [line.split()[0] for line in output(nagori, "machine", "list").splitlines() if line.strip()]
+    text = NOTE + "# Machines\n\n" + \
+        "`nagori machine show NAME` prints every value with its unit, source and origin;\n" \
+        "[machine.md](../machine.md) says what the keys mean, " \
+        "[choosing.md](../explanation/choosing.md) which machine to take.\n"
+    wanted = ["harts", "clock_hz", "core", "l1d.size", "l1i.size", "dtlb.reach", "cache.l2.size", "cache.llc.size",
+              "store_buffer.entries", "memory.size", "memory.nvmm_boundary", "memory.regions.dram.model",
+              "memory.regions.nvmm.model", "memory.controller.preset", "method"]
+    for name in names:
+        values = {}
+        for line in output(nagori, "machine", "show", name).splitlines():
+            if found := re.match(r"(\S+)\s+(.*?)\s+\[([^]]*)\]$", line):
+                values[found[1]] = found[2]
+        text += f"\n## {name}\n\n{values.get('description', '').strip()}.\n\n| key | value |\n|---|---|\n"
+        if values.get("memory.regions.nvmm.model"):
+            # The board's controller and its methods serve no region then.
+            values.pop("memory.controller.preset", None)
+            values.pop("method", None)
+        for key in wanted:
+            if values.get(key, "").strip():
+                text += f"| `{key}` | {cell(values[key].strip())} |\n"
+    return text
+
+
+# Reads of the table of memories: each after the one before, and as many as the memory takes.
+CHASE = ["--trace", "gen:random,count=2000,span=64 MiB", "--mode", "dependent"]
+READS = ["--trace", "gen:random,count=20000,span=64 MiB"]
+STREAM = ["--trace", "gen:sequential,count=20000"]
+WRITES = ["--trace", "gen:random,count=20000,span=64 MiB,writes=1"]
+
+
+def memories_page(nagori):
+    presets = sorted(p.stem for p in (ROOT / "memories").glob("*.toml") if p.stem != "policies")
+    text = NOTE + "# Memories\n\n" + \
+        "What each preset does with 20,000 accesses of 64 bytes (`nagori mem run`), with its default policies.\n" \
+        "The read latency is that of random reads each of which waits for the one before;\n" \
+        "bandwidths are those of as many as the memory takes, of writes until they are in the device.\n" \
+        "They are in the first 64 MiB, which in `hybrid` is its DRAM.\n" \
+        "`nagori mem show NAME` prints every value with its source; [devices.md](../devices.md) compares these;\n" \
+        "[choosing.md](../explanation/choosing.md) says which to take.\n\n" + \
+        "| preset | what | read, ns | random reads, GB/s | stream, GB/s | random writes, GB/s |\n" \
+        "|---|---|---|---|---|---|\n"
+
+    def played(name, trace):
+        return json.loads(output(nagori, "-q", "mem", "run", "--memory", name, *trace, "--json"))
+
+    for name in presets:
+        about = json.loads(output(nagori, "mem", "show", name, "--json"))["description"]
+        latency = played(name, CHASE)["read_latency_avg_ns"]
+        rates = [played(name, trace)["bandwidth_bytes_per_s"] / 1e9 for trace in (READS, STREAM, WRITES)]
+        text += f"| `{name}` | {cell(about)} | {latency:.0f} | " + " | ".join(f"{r:.2f}" for r in rates) + " |\n"
+    return text
+
+
+def written(nagori):
+    """The pages that lie in the repository."""
+    return {"commands.md": commands_page(nagori), "machines.md": machines_page(nagori),
+            "memories.md": memories_page(nagori)}
+
+
+def renew(nagori):
+    FOLDER.mkdir(exist_ok=True)
+    for name, text in written(nagori).items():
+        (FOLDER / name).write_text(text)
+
+
+def check(nagori):
+    """What is stale."""
+    problems = []
+    for name, text in written(nagori).items():
+        path = FOLDER / name
+        if not path.is_file() or path.read_text() != text:
+            problems.append(f"docs/reference/{name} is not what `nagori` says: `make reference` renews it")
+    return problems
+
+
+def command_pages(nagori):
+    """Every command with its help, as pages of the book: {name: text}."""
+    found = {}
+    for command in commands.walk(nagori):
+        name = " ".join(["nagori", *command])
+        text = commands.help_of(nagori, command).rstrip()
+        below = commands.subcommands(nagori, command)
+        found["-".join(command)] = f"# {name}\n\n```text\n{text}\n```\n" + "".join(
+            f"\n- [{name} {b}]({'-'.join([*command, b])}.md)" for b in below) + "\n"
+    return found
