@@ -211,6 +211,10 @@ lint: setup ## Formatting, clippy, rules of the house
 	python3 scripts/test_scripts.py
 	python3 scripts/book/test_book.py
 
+# make check AREA=memtime; scripts/check-area --help says more.
+check: setup ## Lint and tests of a crate (AREA) and of all that depend on it
+	@scripts/check-area $(AREA) $(ARGS)
+
 bench: build ## Speed of the emulator
 	$(NAGORI) bench speed
 

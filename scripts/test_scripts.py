@@ -587,6 +587,36 @@ class Cost(unittest.TestCase):
             self.assertEqual(run(*wrong).returncode, 2, wrong)
 
 
+class CheckArea(unittest.TestCase):
+    """check-area, whose parts are what cargo says of the workspace."""
+
+    area = load("check-area")
+
+    def test_dependents_are_found_through_others(self):
+        graph = {"low": set(), "middle": {"low"}, "high": {"middle"}, "beside": set()}
+        self.assertEqual(self.area.dependents(graph, "low"), ["high", "low", "middle"])
+        self.assertEqual(self.area.dependents(graph, "beside"), ["beside"])
+
+    def test_a_circle_of_tests_ends(self):
+        graph = {"a": {"b"}, "b": {"a"}}
+        self.assertEqual(self.area.dependents(graph, "a"), ["a", "b"])
+
+    def test_the_workspace_is_known(self):
+        graph = self.area.crates()
+        self.assertIn("cli", self.area.dependents(graph, "memtime"))
+        self.assertNotIn("memtime", self.area.dependents(graph, "hart"))
+
+    def test_every_step_is_about_these_crates(self):
+        commands = dict(self.area.steps(["hart", "cli"]))
+        for title in ("clippy", "tests"):
+            self.assertEqual([c for c in commands[title] if c.startswith("nagori-")], ["nagori-hart", "nagori-cli"])
+
+    def test_wrong_arguments(self):
+        run = subprocess.run([SCRIPTS / "check-area", "nothing"], text=True, capture_output=True)
+        self.assertEqual(run.returncode, 2)
+        self.assertIn("there is no crate nagori-nothing; there are capi, cli,", run.stderr)
+
+
 class SpeedGuard(unittest.TestCase):
     """speed-guard: groups, means, and what is run again."""
     g = load("speed-guard")
