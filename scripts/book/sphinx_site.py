@@ -22,6 +22,7 @@ html_title = "Nagori"
 # Summaries of results are fetched, which a page that is opened as a file may not do.
 html_show_search_summary = False
 html_copy_source = False
+html_show_copyright = False
 html_static_path = ["static"]
 html_css_files = ["book.css"]
 myst_heading_anchors = 5
@@ -35,6 +36,10 @@ CSS = '''
 .table-wrapper { overflow-x: auto; }
 table.docutils td, table.docutils th { font-variant-numeric: tabular-nums; }
 '''
+
+
+# What a browser would fetch from a network.
+FETCHED = re.compile(r'<(?:script|link|img)\b[^>]*(?:src|href)="(?:https?:)?//[^"]*')
 
 
 def linked_files(text, path):
@@ -106,4 +111,8 @@ def build(nagori, output):
                            sources, output / "html"])
     if done.returncode:
         raise pages.Wrong("the book: see the warnings above")
+    fetched = [f"{page.relative_to(output)}: {found}" for page in (output / "html").rglob("*.html")
+               for found in FETCHED.findall(page.read_text())]
+    if fetched:
+        raise pages.Wrong("the book: it is to need no network, and fetches " + ", ".join(fetched))
     return output / "html/index.html"
