@@ -1,23 +1,25 @@
-from typing import Callable, Optional
+from typing import Callable, Optional, final
 
 VERSION: str
 
-Log = Callable[[int, str], None]
+_Log = Callable[[int, str], None]
 
 class Error(Exception):
     """What was wrong, where, and what would be right."""
 
+@final
 class Cancel:
     """Ends the runs that were started with it, at their next look at the host."""
 
     def __init__(self) -> None: ...
     def set(self) -> None: ...
 
+@final
 class Live:
     @staticmethod
-    def bare(options: list[str], log: Log) -> Live: ...
+    def bare(options: list[str], log: _Log) -> Live: ...
     @staticmethod
-    def boot(options: list[str], log: Log) -> Live: ...
+    def boot(options: list[str], log: _Log) -> Live: ...
     def fork(self) -> Live: ...
     def go(self, when: Optional[str] = None) -> str: ...
     def commits(self, instructions: int) -> str: ...
@@ -33,13 +35,13 @@ class Live:
     def close(self) -> None: ...
 
 def run(
-    options: list[str], stdin: Optional[bytes], log: Log, cancel: Optional[Cancel]
+    options: list[str], stdin: Optional[bytes], log: _Log, cancel: Optional[Cancel]
 ) -> tuple[str, bytes, bytes]: ...
-def bare(options: list[str], log: Log, cancel: Optional[Cancel]) -> tuple[str, bytes, bytes]: ...
+def bare(options: list[str], log: _Log, cancel: Optional[Cancel]) -> tuple[str, bytes, bytes]: ...
 def crash(
     options: list[str],
     checker: Optional[Callable[[bytes, list[str]], Optional[str]]],
-    log: Log,
+    log: _Log,
     cancel: Optional[Cancel],
 ) -> str: ...
 def play(
@@ -47,7 +49,7 @@ def play(
     addresses: bytes,
     writes: Optional[bytes],
     times_ps: Optional[bytes],
-    log: Log,
+    log: _Log,
     cancel: Optional[Cancel],
 ) -> tuple[bytes, bytes, str]: ...
 def machine(name: str, set: list[str]) -> str: ...
