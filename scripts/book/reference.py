@@ -35,7 +35,6 @@ def commands_page(nagori):
 
 
 def machines_page(nagori):
-    names = [line.split()[0] for line in output(nagori, "machine", "list").splitlines() if line.strip()]
     text = NOTE + "# Machines\n\n" + \
         "`nagori machine show NAME` prints every value with its unit, source and origin;\n" \
         "[machine.md](../machine.md) says what the keys mean, " \
@@ -43,7 +42,7 @@ def machines_page(nagori):
     wanted = ["harts", "clock_hz", "core", "l1d.size", "l1i.size", "dtlb.reach", "cache.l2.size", "cache.llc.size",
               "store_buffer.entries", "memory.size", "memory.nvmm_boundary", "memory.regions.dram.model",
               "memory.regions.nvmm.model", "memory.controller.preset", "method"]
-    for name in names:
+    for name in machine_names(nagori):
         values = {}
         for line in output(nagori, "machine", "show", name).splitlines():
             if found := re.match(r"(\S+)\s+(.*?)\s+\[([^]]*)\]$", line):
@@ -67,7 +66,6 @@ WRITES = ["--trace", "gen:random,count=20000,span=64 MiB,writes=1"]
 
 
 def memories_page(nagori):
-    presets = sorted(p.stem for p in (ROOT / "memories").glob("*.toml") if p.stem != "policies")
     text = NOTE + "# Memories\n\n" + \
         "What each preset does with 20,000 accesses of 64 bytes (`nagori mem run`), with its default policies.\n" \
         "The read latency is that of random reads each of which waits for the one before;\n" \
@@ -81,7 +79,7 @@ def memories_page(nagori):
     def played(name, trace):
         return json.loads(output(nagori, "-q", "mem", "run", "--memory", name, *trace, "--json"))
 
-    for name in presets:
+    for name in memory_names():
         about = json.loads(output(nagori, "mem", "show", name, "--json"))["description"]
         latency = played(name, CHASE)["read_latency_avg_ns"]
         rates = [played(name, trace)["bandwidth_bytes_per_s"] / 1e9 for trace in (READS, STREAM, WRITES)]
@@ -109,6 +107,22 @@ def check(nagori):
         if not path.is_file() or path.read_text() != text:
             problems.append(f"docs/reference/{name} is not what `nagori` says: `make reference` renews it")
     return problems
+
+
+def machine_names(nagori):
+    return [line.split()[0] for line in output(nagori, "machine", "list").splitlines() if line.strip()]
+
+
+def memory_names():
+    # The other file there says what policies there are.
+    return sorted(p.stem for p in (ROOT / "memories").glob("*.toml") if p.stem != "policies")
+
+
+def shown_pages(nagori):
+    """Every machine and memory with all values, as pages of the book: {name: text}."""
+    kinds = [("machine", name) for name in machine_names(nagori)] + [("mem", name) for name in memory_names()]
+    return {f"{kind}-show-{name}": f"# nagori {kind} show {name}\n\n```text\n{output(nagori, kind, 'show', name)}```\n"
+            for kind, name in kinds}
 
 
 def command_pages(nagori):

@@ -67,7 +67,8 @@ def relinked(text, path):
 
 def write_sources(folder, nagori):
     """All pages, pictures and linked files below this folder, as they lie in the repository."""
-    generated = reference.command_pages(nagori)
+    generated = {"docs/reference/commands.md": reference.command_pages(nagori),
+                 "docs/reference/memories.md": reference.shown_pages(nagori)}
     for path in pages.sources():
         text = path.read_text()
         for file in linked_files(text, path):
@@ -79,18 +80,25 @@ def write_sources(folder, nagori):
         copy.parent.mkdir(parents=True, exist_ok=True)
         # What is only for the runner of examples is no part of a page.
         copy.write_text(re.sub(r"^\s*<!--.*?-->\n", "", relinked(text, path), flags=re.M))
-    for name, text in generated.items():
-        page = folder / "docs" / pages.BUILT / f"{name}.md"
-        page.parent.mkdir(parents=True, exist_ok=True)
-        page.write_text(text)
+    # What the command says of each command, machine and memory is below the pages that list them.
+    said = folder / "docs" / pages.BUILT
+    said.mkdir(parents=True)
+    for path, below in generated.items():
+        for name, text in below.items():
+            (said / f"{name}.md").write_text(text)
+        with (folder / path).open("a") as page:
+            page.write(toctree([f"/docs/{pages.BUILT}/{name}" for name in below]))
     # The contents stand above all folders.
     text = re.sub(r"\]\((?!\w+:)([^)]+)\)", lambda m: f"]({named_from_index(m[1])})", pages.INDEX.read_text())
     for part, listed in pages.contents():
         entries = [f"{title} <{path.removesuffix('.md')}>" for title, path in listed]
-        if any(path == "docs/reference/commands.md" for _, path in listed):
-            entries += [f"nagori {name.replace('-', ' ')} <docs/{pages.BUILT}/{name}>" for name in generated]
-        text += f"\n```{{toctree}}\n:hidden:\n:caption: {part}\n\n" + "\n".join(entries) + "\n```\n"
+        text += toctree(entries, part)
     (folder / "index.md").write_text(text)
+
+
+def toctree(entries, caption=None):
+    options = ":hidden:\n" + (f":caption: {caption}\n" if caption else "")
+    return f"\n```{{toctree}}\n{options}\n" + "\n".join(entries) + "\n```\n"
 
 
 def named_from_index(target):
