@@ -71,6 +71,14 @@ studies-check: setup ## Studies where they could break: killed workers, Dask, a 
 		python/tests/test_study_analysis.py python/tests/test_study_run.py
 	PYTHONPATH=$(CURDIR)/python:$(CURDIR)/build/python/packages:$(CURDIR)/build/studies scripts/studies-check $(ARGS)
 
+# Readers and renderers of others come from the package index, into a place of their own; Chromium is Debian's.
+test-plots: setup ## Plots and reports, checked by Vega-Lite, a PDF reader, pyarrow and Chromium
+	cargo build -p nagori-cli
+	python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --target build/plot-packages \
+		'altair>=5.5,<6' jsonschema pandas pyarrow pypdf vl-convert-python
+	command -v chromium >/dev/null || apt-get install -y --no-install-recommends chromium >/dev/null
+	@PYTHONPATH=build/plot-packages scripts/plots $(CHECKED)
+
 # What the notebooks need is large; the guest's image is built if there is none.
 notebooks: setup ## The notebooks of examples/, executed with the package of the tests
 	cargo build -p nagori-cli -p nagori-python
@@ -207,7 +215,7 @@ lint: setup ## Formatting, clippy, rules of the house
 	python3 scripts/check.py
 	cargo fmt --check --manifest-path fuzz/Cargo.toml
 	cargo check --locked --no-default-features --manifest-path fuzz/Cargo.toml --target-dir $(TARGET)
-	@for f in .ci/run scripts/*.sh scripts/demo scripts/make-real-trace guest/init/* crates/image/src/rootfs/install.sh; do sh -n $$f || exit 1; done
+	@for f in .ci/run scripts/*.sh scripts/demo scripts/make-real-trace guest/init/* crates/image/src/rootfs/install.sh docs/artifact/run-all docs/artifact/claims/*; do sh -n $$f || exit 1; done
 	python3 scripts/test_scripts.py
 	python3 scripts/book/test_book.py
 
@@ -257,4 +265,4 @@ clean: ## Remove what was built
 	$(MAKE) -C guest/bare clean
 	cargo clean
 
-.PHONY: studies-check artifact bare-host book reference test-book help setup build install install-lib demo test test-rust test-python wheel notebooks search search-builds rtl-quick rtl-check rtl-rocket rtl-formal rtl-synth validate validate-quick validate-four validate-docs validate-services test-bare same same-quick cost cost-release speed-guard lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke crash-corpus suite suite-check clean bench-native bench-iomap
+.PHONY: test-plots studies-check artifact bare-host book reference test-book help setup build install install-lib demo test test-rust test-python wheel notebooks search search-builds rtl-quick rtl-check rtl-rocket rtl-formal rtl-synth validate validate-quick validate-four validate-docs validate-services test-bare same same-quick cost cost-release speed-guard lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke crash-corpus suite suite-check clean bench-native bench-iomap
