@@ -20,9 +20,10 @@ use crate::remote::ctl::CtlArgs;
 use crate::run::{CompareArgs, RunProgramArgs};
 use crate::snapshot::{ResumeArgs, SnapshotCommand};
 use crate::suite::SuiteCommand;
+use crate::sweep::SweepArgs;
 use crate::{
     bare, bench, boot, cache, crash, disasm, doctor, image, iomap, machine, mem, native, nvmm,
-    off2f, remote, run, snapshot, suite,
+    off2f, remote, run, snapshot, suite, sweep,
 };
 use clap::{Parser, Subcommand};
 
@@ -72,6 +73,7 @@ pub enum Command {
     Native(Box<NativeArgs>),
     #[command(subcommand)]
     Suite(Box<SuiteCommand>),
+    Sweep(SweepArgs),
 }
 
 impl Command {
@@ -91,6 +93,8 @@ impl Command {
             Command::Snapshot(c) => matches!(c, SnapshotCommand::Boot { .. }),
             Command::Disasm(_) | Command::Machine(_) | Command::Ctl(_) | Command::Iomap(_) => false,
             Command::Off2f(_) | Command::Cache(_) | Command::Doctor(_) => false,
+            // Another program takes its place.
+            Command::Sweep(_) => false,
         }
     }
 
@@ -117,6 +121,7 @@ impl Command {
             Command::Iomap(a) => iomap::command(a, out),
             Command::Native(a) => native::command(a, out),
             Command::Suite(c) => suite::command(c, out),
+            Command::Sweep(a) => sweep::command(a),
         }
     }
 }

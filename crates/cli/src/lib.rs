@@ -34,6 +34,7 @@ mod sample;
 mod signals;
 mod snapshot;
 mod suite;
+mod sweep;
 mod tables;
 mod trace;
 

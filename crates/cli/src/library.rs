@@ -5,6 +5,8 @@
 
 use crate::commands::{Cli, Command};
 use crate::crash;
+use crate::mem;
+use crate::mem::args::MemCommand;
 use crate::mem::report::{About, Report};
 use crate::remote;
 use crate::{bare, boot, guest, hints, run, tables};
@@ -18,12 +20,13 @@ use nagori_session::drive::Terminal;
 use nagori_session::guest::RunServices;
 use nagori_session::problems::{self, Asked, Problem};
 use nagori_session::program::Captured;
-use nagori_session::{Caller, End, Interrupted, Port};
+use nagori_session::{image, Caller, End, Interrupted, Port, Rootfs};
 use serde_json::{json, Value};
 use std::io;
 
 pub use crate::crash::Checker;
 pub use crate::guest::Software;
+pub use nagori_suite::MODEL;
 
 /// A run that has ended.
 pub struct Ended {
@@ -116,6 +119,64 @@ pub fn bare(options: &[String], caller: &dyn Caller) -> anyhow::Result<Ended> {
         result: machine_result(&machine, Some(end), &problems),
         output: console.0,
     })
+}
+
+/// Checks the options of a command that has a result for programs (`run`, `bare`, `crash`, `mem run`), and nothing that
+/// lies behind them.
+pub fn check(options: &[String]) -> anyhow::Result<()> {
+    match read(options)? {
+        Command::Run(_) | Command::Bare(_) | Command::Crash(_) => Ok(()),
+        Command::Mem(MemCommand::Run(_)) => Ok(()),
+        _ => Err(other("run, bare, crash or mem run")),
+    }
+}
+
+/// The names of a command's options, such as `run` or `mem run`; nothing if there is no such command.
+pub fn option_names(command: &str) -> Vec<String> {
+    let all = Cli::command();
+    let found = { command.split(' ') }.try_fold(&all, |c, word| c.find_subcommand(word));
+    let arguments = found.into_iter().flat_map(clap::Command::get_arguments);
+    let names = arguments.filter_map(|a| a.get_long().map(str::to_owned));
+    names.collect()
+}
+
+/// The guest's software that a command with these options (`run`, `crash`) starts from, which is built if it is not there:
+/// the key of its image, and that of its root file system, or the file.
+pub fn image(options: &[String], caller: &dyn Caller) -> anyhow::Result<Value> {
+    let (source, modules, root) = match read(options)? {
+        Command::Run(a) => run::software(&a)?,
+        Command::Crash(a) => crash::software(&a.explore),
+        _ => return Err(other("run or crash")),
+    };
+    let mut wanted = source.options()?;
+    wanted.add_modules(&modules);
+    let image = image::build(&wanted, caller)?;
+    let root = match root {
+        Rootfs::Smallest => Value::Null,
+        Rootfs::Named(name) => match image::rootfs::by_name(&wanted, &name, caller)? {
+            Some(root) => json!({"key": root.manifest.key}),
+            None => json!({"file": image::rootfs::find(&wanted, &name, caller)?}),
+        },
+    };
+    Ok(json!({"image": image.manifest.key, "root": root}))
+}
+
+/// Plays a trace into a memory: `mem run` and its options. The report, without figures of the host.
+pub fn mem(options: &[String], caller: &dyn Caller) -> anyhow::Result<Value> {
+    let Command::Mem(MemCommand::Run(a)) = read(options)? else {
+        return Err(other("mem run"));
+    };
+    without_host(mem::report_of(&a, caller)?)
+}
+
+/// A report without figures of the host.
+fn without_host(report: Report) -> anyhow::Result<Value> {
+    let mut value = serde_json::to_value(report)?;
+    if let Some(fields) = value.as_object_mut() {
+        fields.remove("cpu_seconds");
+        fields.remove("requests_per_cpu_second");
+    }
+    Ok(value)
 }
 
 /// What a machine has cost so far, or in all if its run has ended, in the form of a program's result.
@@ -260,11 +321,5 @@ pub fn memory_result(
         mode: mode.into(),
         ignored_times: false,
     };
-    let mut value = serde_json::to_value(Report::new(about, outcome, stats, 0.0))?;
-    if let Some(fields) = value.as_object_mut() {
-        // Figures of the host.
-        fields.remove("cpu_seconds");
-        fields.remove("requests_per_cpu_second");
-    }
-    Ok(value)
+    without_host(Report::new(about, outcome, stats, 0.0))
 }

@@ -17,6 +17,7 @@ use crate::output::file::Staged;
 use crate::output::{self, Exit, Messages, SUCCESS};
 use anyhow::{bail, Context};
 use args::{MemCommand, PlotArgs, ShowArgs};
+pub use run::report_of;
 
 /// Runs the command.
 pub fn command(command: &MemCommand, messages: &Messages) -> anyhow::Result<Exit> {

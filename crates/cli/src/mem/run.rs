@@ -16,6 +16,7 @@ use nagori_memtrace::drive::{self, Mode, Options, Outcome};
 use nagori_memtrace::gen::Generator;
 use nagori_memtrace::input::{self, Position, Reader};
 use nagori_memtrace::{Error, Source, Times, Unaligned};
+use nagori_session::{Caller, Interrupted};
 use rustix::time::{clock_gettime, ClockId};
 use std::path::{Path, PathBuf};
 
@@ -224,6 +225,34 @@ pub fn play(
     };
     let stats = model.report(outcome.to);
     Ok(Report::new(about, outcome, stats, cpu))
+}
+
+/// The report for a caller that is no terminal.
+///
+/// # Errors
+/// Files of results and pages are asked for, which nobody would write.
+pub fn report_of(a: &RunArgs, caller: &dyn Caller) -> anyhow::Result<Report> {
+    let files = [
+        ("--output", a.output.is_some()),
+        ("--commands", a.commands.is_some()),
+        ("--html", a.html.is_some()),
+    ];
+    if let Some((option, _)) = files.iter().find(|(_, given)| *given) {
+        bail!("{option}: no file is written here; `nagori mem run` writes it");
+    }
+    options(&a.play)?;
+    let memory = memory::load_and_warn(&a.memory.memory, &a.memory.set, caller)?;
+    let trace = Trace::open(&a.trace, &a.play, &memory)?;
+    let mut model = memory.model()?;
+    let mut watch = |_: &mut dyn MemoryModel, _| Ok(caller.interrupted().is_none());
+    let how = (&a.play, a.threads);
+    let played = play(&memory, &a.trace, trace, how, model.as_mut(), &mut watch);
+    match (caller.interrupted(), played) {
+        (Some(n), Err(e)) if matches!(e.downcast_ref(), Some(Error::Interrupted)) => {
+            Err(Interrupted(n).into())
+        }
+        (_, played) => played,
+    }
 }
 
 /// Runs the command.

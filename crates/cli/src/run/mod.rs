@@ -19,9 +19,10 @@ use anyhow::{anyhow, bail, Context};
 use args::CommonArgs;
 use compare::Variant;
 use nagori_memtime::Method;
+use nagori_session::image::Source;
 use nagori_session::nvmm::NvmmSpec;
 use nagori_session::program::{
-    in_guest, left_on_host, Captured, Limits, Loaded, Outcome, Program, Stdin, Timing, Why,
+    in_guest, left_on_host, Captured, Executable, Limits, Loaded, Outcome, Program, Stdin, Timing, Why,
 };
 use nagori_session::{Caller, Interrupted, Options, Rootfs, Session};
 pub use report::summary;
@@ -134,6 +135,23 @@ pub fn captured(
     Ok((result, output))
 }
 
+/// The root file system that the options name, or the smallest with which the program can run.
+fn rootfs(a: &CommonArgs, program: &Executable) -> Rootfs {
+    match a.rootfs.as_deref() {
+        Some("none") => Rootfs::Smallest,
+        Some(name) => Rootfs::Named(name.into()),
+        None => Rootfs::least(program),
+    }
+}
+
+/// Where images are from, kernel modules, and the root file system.
+pub fn software(a: &RunProgramArgs) -> anyhow::Result<(Source, Vec<String>, Rootfs)> {
+    let c = &a.common;
+    let name = c.program.first().context("a program is needed")?;
+    let rootfs = rootfs(c, &Executable::find(name)?);
+    Ok((c.cache.source(), c.modules.modules.clone(), rootfs))
+}
+
 /// The only one of an option's values; `compare` takes several.
 fn one<'v, T>(option: &str, values: &'v [T]) -> anyhow::Result<Option<&'v T>> {
     match values {
@@ -240,11 +258,7 @@ impl<'a> Prepared<'a> {
             devices: a.devices.devices(),
             nvmm,
             placement: a.placement,
-            rootfs: match a.rootfs.as_deref() {
-                Some("none") => Rootfs::Smallest,
-                Some(name) => Rootfs::Named(name.into()),
-                None => Rootfs::least(program.executable()),
-            },
+            rootfs: rootfs(a, program.executable()),
             modules: a.modules.modules.clone(),
             images: a.cache.source(),
             keep_boot: !a.no_boot_cache,
