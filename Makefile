@@ -226,7 +226,7 @@ lint: setup ## Formatting, clippy, rules of the house
 	python3 scripts/check.py
 	cargo fmt --check --manifest-path fuzz/Cargo.toml
 	cargo check --locked --no-default-features --manifest-path fuzz/Cargo.toml --target-dir $(TARGET)
-	@for f in .ci/run scripts/*.sh scripts/demo scripts/make-real-trace guest/init/* crates/image/src/rootfs/install.sh docs/artifact/run-all docs/artifact/claims/*; do sh -n $$f || exit 1; done
+	@for f in .ci/run scripts/*.sh scripts/demo scripts/dist scripts/bare-host scripts/test-python scripts/make-real-trace guest/init/* crates/image/src/rootfs/install.sh docs/artifact/run-all docs/artifact/claims/*; do sh -n $$f || exit 1; done
 	python3 scripts/test_scripts.py
 	python3 scripts/book/test_book.py
 
