@@ -35,26 +35,28 @@ def commands_page(nagori):
 
 
 def machines_page(nagori):
+    """All machines side by side."""
     text = NOTE + "# Machines\n\n" + \
         "`nagori machine show NAME` prints every value with its unit, source and origin;\n" \
         "[machine.md](../machine.md) says what the keys mean, " \
-        "[choosing.md](../explanation/choosing.md) which machine to take.\n"
-    wanted = ["harts", "clock_hz", "core", "l1d.size", "l1i.size", "dtlb.reach", "cache.l2.size", "cache.llc.size",
-              "store_buffer.entries", "memory.size", "memory.nvmm_boundary", "memory.regions.dram.model",
-              "memory.regions.nvmm.model", "memory.controller.preset", "method"]
+        "[choosing.md](../explanation/choosing.md) which machine to take.\n" \
+        "`board` is the reference board's controller, with its delay methods.\n\n"
+    columns = {"harts": "harts", "clock": "clock_hz", "core": "core", "L1D": "l1d.size", "L2": "cache.l2.size",
+               "last level": "cache.llc.size", "memory": "memory.size", "NVMM from": "memory.nvmm_boundary",
+               "DRAM is": "memory.regions.dram.model", "NVMM is": "memory.regions.nvmm.model"}
+    text += f"| machine | {' | '.join(columns)} | what |\n|{'---|' * (len(columns) + 2)}\n"
     for name in machine_names(nagori):
         values = {}
         for line in output(nagori, "machine", "show", name).splitlines():
             if found := re.match(r"(\S+)\s+(.*?)\s+\[([^]]*)\]$", line):
-                values[found[1]] = found[2]
-        text += f"\n## {name}\n\n{values.get('description', '').strip()}.\n\n| key | value |\n|---|---|\n"
-        if values.get("memory.regions.nvmm.model"):
-            # The board's controller and its methods serve no region then.
-            values.pop("memory.controller.preset", None)
-            values.pop("method", None)
-        for key in wanted:
-            if values.get(key, "").strip():
-                text += f"| `{key}` | {cell(values[key].strip())} |\n"
+                values[found[1]] = found[2].strip()
+        values["clock_hz"] = f"{int(values['clock_hz'].split()[0]) // 1_000_000} MHz"
+        if values["memory.size"] == values["memory.nvmm_boundary"]:
+            values["memory.nvmm_boundary"] = values["memory.regions.nvmm.model"] = "-"
+        for key in columns.values():
+            values.setdefault(key, "board" if key.startswith("memory.regions") else "-")
+        text += f"| `{name}` | {' | '.join(cell(values[key]) for key in columns.values())} | " \
+                f"{cell(values['description'])} |\n"
     return text
 
 
