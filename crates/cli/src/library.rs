@@ -11,7 +11,7 @@ use crate::mem::report::{About, Report};
 use crate::remote;
 use crate::{bare, boot, guest, hints, run, tables};
 use anyhow::anyhow;
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches, Parser};
 use nagori_machine::Machine;
 use nagori_memtime::ModelStats;
 use nagori_memtrace::drive::Outcome;
@@ -41,18 +41,21 @@ fn read(options: &[String]) -> anyhow::Result<Command> {
     let words = std::iter::once("nagori").chain(options.iter().map(String::as_str));
     match Cli::try_parse_from(words) {
         Ok(cli) => Ok(cli.command),
-        Err(e) => {
-            let text = hints::hinted(e, &Cli::command(), options).to_string();
-            // Behind it is how the command line is used.
-            let text = text.split("\n\nUsage:").next().unwrap_or_default();
-            let text = text
-                .split("\n\nFor more information")
-                .next()
-                .unwrap_or_default();
-            let text = text.strip_prefix("error: ").unwrap_or(text);
-            Err(anyhow!("{}", text.trim_end()))
-        }
+        Err(e) => Err(wrong(e, options)),
     }
+}
+
+/// The error of a command line, without how the command is used.
+fn wrong(e: clap::Error, options: &[String]) -> anyhow::Error {
+    let text = hints::hinted(e, &Cli::command(), options).to_string();
+    // Behind it is how the command line is used.
+    let text = text.split("\n\nUsage:").next().unwrap_or_default();
+    let text = text
+        .split("\n\nFor more information")
+        .next()
+        .unwrap_or_default();
+    let text = text.strip_prefix("error: ").unwrap_or(text);
+    anyhow!("{}", text.trim_end())
 }
 
 fn other(wanted: &str) -> anyhow::Error {
@@ -121,14 +124,24 @@ pub fn bare(options: &[String], caller: &dyn Caller) -> anyhow::Result<Ended> {
     })
 }
 
-/// Checks the options of a command that has a result for programs (`run`, `bare`, `crash`, `mem run`), and nothing that
-/// lies behind them.
-pub fn check(options: &[String]) -> anyhow::Result<()> {
-    match read(options)? {
-        Command::Run(_) | Command::Bare(_) | Command::Crash(_) => Ok(()),
-        Command::Mem(MemCommand::Run(_)) => Ok(()),
-        _ => Err(other("run, bare, crash or mem run")),
-    }
+/// Checks the options of many commands that have a result for programs (`run`, `bare`, `crash`, `mem run`), and nothing
+/// that lies behind them: what is wrong with each.
+pub fn check(all: &[Vec<String>]) -> Vec<Option<String>> {
+    // Made once: that takes longer than reading a command line.
+    let mut known = Cli::command();
+    let mut one = |options: &Vec<String>| -> anyhow::Result<()> {
+        let words = std::iter::once("nagori").chain(options.iter().map(String::as_str));
+        let read = known.try_get_matches_from_mut(words);
+        let cli = read.and_then(|m| Cli::from_arg_matches(&m));
+        match cli.map_err(|e| wrong(e, options))?.command {
+            Command::Run(_) | Command::Bare(_) | Command::Crash(_) => Ok(()),
+            Command::Mem(MemCommand::Run(_)) => Ok(()),
+            _ => Err(other("run, bare, crash or mem run")),
+        }
+    };
+    { all.iter() }
+        .map(|options| one(options).err().map(|e| e.to_string()))
+        .collect()
 }
 
 /// The names of a command's options, such as `run` or `mem run`; nothing if there is no such command.

@@ -55,10 +55,10 @@ pub fn bare<'py>(
     left(py, &caller, || library::bare(&options, &caller))
 }
 
-/// Checks the options of a command, and nothing that lies behind them.
+/// Checks the options of commands, and nothing that lies behind them: what is wrong with each.
 #[pyfunction]
-pub fn check(options: Vec<String>) -> PyResult<()> {
-    Ok(library::check(&options).map_err(Failure::from)?)
+pub fn check(commands: Vec<Vec<String>>) -> Vec<Option<String>> {
+    library::check(&commands)
 }
 
 /// The names of a command's options, without dashes before them.

@@ -127,19 +127,21 @@ class Keys:
         self.images: dict[str, str] = {}
         """Identities of the guest's software, by the options that choose it."""
 
-    def of(self, point: Point) -> tuple[str, dict[str, Any]]:
-        """The name of a point's result, and what it is the hash of.
+    def of(self, points: Sequence[Point]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The names of the points' results, and what each is the hash of.
 
         Raises:
-            Error: the point is not possible; with its values.
+            Error: a point is not possible; with its values.
         """
-        try:
-            _nagori.check(list(point.words))
-            parts = self._parts(point)
-        except Error as e:
-            shown = ", ".join(f"{name} = {value}" for name, value in point.values.items())
-            raise Error(f"the point {shown or 'of this study'} is not possible: {e}") from None
-        return digest(parts), parts
+        for point, wrong in zip(points, _nagori.check([list(p.words) for p in points])):
+            try:
+                if wrong is not None:
+                    raise Error(wrong)
+                parts = self._parts(point)
+            except Error as e:
+                shown = ", ".join(f"{name} = {value}" for name, value in point.values.items())
+                raise Error(f"the point {shown or 'of this study'} is not possible: {e}") from None
+            yield digest(parts), parts
 
     def _parts(self, point: Point) -> dict[str, Any]:
         words, kind = point.words, self._study.kind

@@ -3,6 +3,7 @@ depends has changed, a study is not looked at again."""
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from .work import Task
 
 #: Of the file.
 FORMAT = 1
+#: Points that are checked at once.
+_AT_A_TIME = 1000
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ class Plan:
             }
 
 
-def make(study: Study, store: Optional[Store], progress: Any = None) -> Plan:
+def make(study: Study, store: Optional[Store]) -> Plan:
     """The plan of a study: that of the store if it still holds, else a new one, which is kept there.
 
     Every point is checked.
@@ -81,14 +84,13 @@ def make(study: Study, store: Optional[Store], progress: Any = None) -> Plan:
     keys = Keys(study, files)
     runs: list[Planned] = []
     common: dict[str, Any] = {}
-    for n, point in enumerate(study.points()):
-        key, parts = keys.of(point)
-        # What all have in common is kept once.
-        for name in ("format", "model", "kind"):
-            common[name] = parts.pop(name)
-        runs.append(Planned(key, point.values, list(point.words), parts))
-        if progress is not None and n % 1000 == 999:
-            progress(n + 1)
+    points = study.points()
+    while some := list(itertools.islice(points, _AT_A_TIME)):
+        for point, (key, parts) in zip(some, keys.of(some)):
+            # What all have in common is kept once.
+            for name in ("format", "model", "kind"):
+                common[name] = parts.pop(name)
+            runs.append(Planned(key, point.values, list(point.words), parts))
     if not runs:
         raise Error(f"{study.name}: no point is left: the conditions of `where` exclude all of them")
     about = {
