@@ -98,6 +98,10 @@ pub struct InspectArgs {
     /// Listen for `nagori ctl` and other clients on a Unix socket at this path.
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
+    /// Show the machine as a page of this host while it runs; its address is printed, and the Python package serves it
+    /// [default port: any that is free].
+    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
+    pub dashboard: Option<u16>,
     /// Listen for a debugger at [HOST:]PORT or unix:PATH, and wait for it before the first instruction
     /// [default port: 1234].
     #[arg(long, value_name = "WHERE", num_args = 0..=1, require_equals = true, default_missing_value = "1234")]

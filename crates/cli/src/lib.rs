@@ -28,6 +28,7 @@ mod output;
 mod perfmap;
 mod plot;
 mod profiling;
+mod python;
 mod remote;
 mod run;
 mod sample;
