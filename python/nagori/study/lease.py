@@ -1,6 +1,6 @@
 """Leases: who is making which result, so that nobody else does.
 
-A lease is a file that comes into being by `link`, which succeeds for one only, also on NFS. Its holder changes the
+A lease is a name of a file that comes into being by `link`, which succeeds for one only, also on NFS. Its holder changes the
 file's time at regular intervals; the times count the beats and have nothing to do with any clock. Whoever waits
 looks whether they change while its own monotonic clock goes on, so that clocks which differ between hosts, or jump,
 do no harm. A holder on this host that has ended is known to have ended at once.
@@ -63,7 +63,7 @@ class Leases:
         host: Optional[str] = None,
     ) -> None:
         """Leases in a directory. `clock` and `host` are for tests."""
-        self._directory = directory
+        self._directory = str(directory)
         self._beat, self._expiry, self._clock = beat, expiry, clock
         self._host = host or this_host()
         pid = os.getpid()
@@ -74,55 +74,63 @@ class Leases:
             "pid": pid,
             "started": started(pid),
         }
-        self._held: dict[str, pathlib.Path] = {}
-        self._seen: dict[pathlib.Path, tuple[Any, float]] = {}
+        self._held: dict[str, str] = {}
+        self._seen: dict[str, tuple[Any, float]] = {}
         self._lock = threading.Lock()
         self._end = threading.Event()
         self._thread: Optional[threading.Thread] = None
 
-    def _of(self, key: str) -> list[tuple[int, pathlib.Path]]:
+    def _of(self, key: str) -> list[tuple[int, str]]:
         """The leases of a result that are there, the newest last."""
         found = []
         try:
-            names = os.listdir(self._directory / key[:2])
+            names = os.listdir(self._directory)
         except FileNotFoundError:
             return []
         for name in names:
-            of, _, number = name.partition(".")
-            if of == key and number.isdigit():
-                found.append((int(number), self._directory / key[:2] / name))
+            if name.startswith(key):
+                of, _, number = name.partition(".")
+                if of == key and number.isdigit():
+                    found.append((int(number), f"{self._directory}/{name}"))
         return sorted(found)
+
+    def _link(self, path: str) -> bool:
+        """Gives this process's file another name; false if the name is taken."""
+        mine = f"{self._directory}/.{self._me['owner']}"
+        try:
+            os.link(mine, path)
+            return True
+        except FileNotFoundError:
+            os.makedirs(self._directory, exist_ok=True)
+            with open(mine, "w", encoding="utf-8") as f:
+                json.dump(self._me, f)
+        except FileExistsError:
+            # An answer of NFS may have been lost; whose file it is tells.
+            return os.path.samefile(mine, path)
+        try:
+            os.link(mine, path)
+        except FileExistsError:
+            return False
+        return True
 
     def take(self, key: str) -> bool:
         """Takes the lease of a result; false if somebody else has it."""
+        if key in self._held:
+            return False
         there = self._of(key)
         if there and not self._is_left(there[-1][1]):
             return False
-        number = there[-1][0] + 1 if there else 0
         judged = {path: _inode(path) for _, path in there}
-        path = self._directory / key[:2] / f"{key}.{number}"
-        beside = self._directory / key[:2] / f".{self._me['owner']}"
-        try:
-            beside.write_text(json.dumps(self._me))
-        except FileNotFoundError:
-            beside.parent.mkdir(parents=True, exist_ok=True)
-            beside.write_text(json.dumps(self._me))
-        try:
-            try:
-                os.link(beside, path)
-            except OSError:
-                # An answer of NFS may be lost; the number of names tells.
-                if os.stat(beside).st_nlink != 2:
-                    return False
-        finally:
-            beside.unlink(missing_ok=True)
+        path = f"{self._directory}/{key}.{there[-1][0] + 1 if there else 0}"
+        if not self._link(path):
+            return False
         # Between looking and linking others may have been released, and taken anew under an old number: then neither
         # has it, and both ask again.
         if any(p != path and judged.get(p) != _inode(p) for _, p in self._of(key)):
-            path.unlink(missing_ok=True)
+            _remove(path)
             return False
         for old in judged:
-            old.unlink(missing_ok=True)
+            _remove(old)
         with self._lock:
             self._held[key] = path
             if self._thread is None:
@@ -135,25 +143,25 @@ class Leases:
         with self._lock:
             path = self._held.pop(key, None)
         if path is not None:
-            path.unlink(missing_ok=True)
+            _remove(path)
 
     def _keep(self) -> None:
         count = 0
         while not self._end.wait(self._beat):
             count += 1
-            with self._lock:
-                for path in self._held.values():
-                    try:
-                        os.utime(path, ns=(count, count))
-                    except OSError:
-                        # Superseded: the result is the same, whoever makes it.
-                        pass
+            try:
+                # All names are of one file.
+                os.utime(f"{self._directory}/.{self._me['owner']}", ns=(count, count))
+            except OSError:
+                # Superseded: the result is the same, whoever makes it.
+                pass
 
-    def _is_left(self, path: pathlib.Path) -> bool:
+    def _is_left(self, path: str) -> bool:
         """Whether the holder of a lease has ended, or has not been heard of for long."""
         try:
             s = os.stat(path)
-            holder = json.loads(path.read_text())
+            with open(path, encoding="utf-8") as f:
+                holder = json.load(f)
         except FileNotFoundError:
             return True
         except (OSError, ValueError):
@@ -173,7 +181,8 @@ class Leases:
         """Who holds a lease, for people."""
         there = self._of(key)
         try:
-            holder = json.loads(there[-1][1].read_text())
+            with open(there[-1][1], encoding="utf-8") as f:
+                holder = json.load(f)
             return f"process {holder['pid']} on {holder['name']}"
         except (IndexError, OSError, ValueError, KeyError, TypeError):
             return "nobody"
@@ -181,13 +190,11 @@ class Leases:
     def sweep(self) -> int:
         """Removes what ended processes have left; how many leases that were."""
         removed = 0
-        for directory in sorted(self._directory.glob("??")):
-            for path in sorted(directory.iterdir()):
-                if path.name.startswith("."):
-                    continue
-                if self._is_left(path):
-                    path.unlink(missing_ok=True)
-                    removed += 1
+        for name in sorted(os.listdir(self._directory)) if os.path.isdir(self._directory) else []:
+            path = f"{self._directory}/{name}"
+            if self._is_left(path):
+                _remove(path)
+                removed += name[0] != "."
         return removed
 
     def close(self) -> None:
@@ -195,9 +202,17 @@ class Leases:
         self._end.set()
         for key in list(self._held):
             self.release(key)
+        _remove(f"{self._directory}/.{self._me['owner']}")
 
 
-def _inode(path: pathlib.Path) -> Optional[int]:
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+
+
+def _inode(path: str) -> Optional[int]:
     try:
         return os.stat(path).st_ino
     except FileNotFoundError:

@@ -78,6 +78,7 @@ class Store:
             )
         self.leases = leases or Leases(self.directory / "leases")
         self._log: Optional[Any] = None
+        self._results = str(self.directory / "results")
 
     # Places.
 
@@ -199,7 +200,7 @@ class Store:
     def has(self, key: str) -> bool:
         """Whether a result is there."""
         try:
-            return os.stat(self.path(key)).st_size > 0
+            return os.stat(f"{self._results}/{key[:2]}/{key}.json").st_size > 0
         except OSError:
             return False
 

@@ -102,7 +102,9 @@ def collect(store: Store, dry: bool) -> Collected:
             found.size += path.stat().st_size
             if not dry:
                 path.unlink(missing_ok=True)
-    for directory, _, names in os.walk(store.directory):
+    for directory, below, names in os.walk(store.directory):
+        # Times of leases count something else.
+        below[:] = [b for b in below if b != "leases"]
         for name in names:
             path = pathlib.Path(directory) / name
             left = name.startswith(".") and time.time() - path.stat().st_mtime > _OLD

@@ -74,7 +74,7 @@ class State:
         }
 
     def _under_way(self) -> int:
-        return sum(1 for p in (self._store.directory / "leases").glob("*/[0-9a-f]*"))
+        return sum(1 for p in (self._store.directory / "leases").glob("[0-9a-f]*"))
 
     def _curves(self) -> list[dict[str, Any]]:
         """Means of the figure along an axis, a curve for each value of another one."""
