@@ -17,13 +17,14 @@ use crate::nvmm::NvmmCommand;
 use crate::off2f::Off2fCommand;
 use crate::output::{Exit, Messages};
 use crate::remote::ctl::CtlArgs;
+use crate::report::ReportArgs;
 use crate::run::{CompareArgs, RunProgramArgs};
 use crate::snapshot::{ResumeArgs, SnapshotCommand};
 use crate::suite::SuiteCommand;
 use crate::sweep::SweepArgs;
 use crate::{
     bare, bench, boot, cache, crash, disasm, doctor, image, iomap, machine, mem, native, nvmm,
-    off2f, remote, run, snapshot, suite, sweep,
+    off2f, remote, report, run, snapshot, suite, sweep,
 };
 use clap::{Parser, Subcommand};
 
@@ -46,7 +47,8 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Run(RunProgramArgs),
-    Compare(CompareArgs),
+    Compare(Box<CompareArgs>),
+    Report(ReportArgs),
     Boot(BootArgs),
     Resume(ResumeArgs),
     Bare(BareArgs),
@@ -92,7 +94,9 @@ impl Command {
             }
             Command::Snapshot(c) => matches!(c, SnapshotCommand::Boot { .. }),
             Command::Disasm(_) | Command::Machine(_) | Command::Ctl(_) | Command::Iomap(_) => false,
-            Command::Off2f(_) | Command::Cache(_) | Command::Doctor(_) => false,
+            Command::Off2f(_) | Command::Cache(_) | Command::Doctor(_) | Command::Report(_) => {
+                false
+            }
             // Another program takes its place.
             Command::Sweep(_) => false,
         }
@@ -103,6 +107,7 @@ impl Command {
         match self {
             Command::Run(a) => run::command(a, out),
             Command::Compare(a) => run::compare(a, out),
+            Command::Report(a) => report::command(a, out),
             Command::Boot(a) => boot::command(a, out),
             Command::Bare(a) => bare::command(a, out),
             Command::Disasm(a) => disasm::command(a),

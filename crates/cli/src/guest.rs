@@ -163,7 +163,7 @@ pub fn run(
         done.add(perfmap::write(&machine, &attended.symbols, messages));
     }
     if let Some(p) = profiling {
-        done.add(p.finish(&mut machine));
+        done.add(p.finish(&mut machine).map(|_| ()));
     }
     let end = done.unless(end)?;
     done.add(console.close());

@@ -3,6 +3,7 @@
 
 mod again;
 mod args;
+mod axes;
 mod bare;
 mod bench;
 mod boot;
@@ -12,6 +13,7 @@ mod console;
 mod crash;
 mod disasm;
 mod doctor;
+mod figures;
 mod guest;
 mod hints;
 mod host;
@@ -30,6 +32,7 @@ mod plot;
 mod profiling;
 mod python;
 mod remote;
+mod report;
 mod run;
 mod sample;
 mod signals;

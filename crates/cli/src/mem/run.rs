@@ -7,6 +7,7 @@ use crate::mem::report::{About, Report};
 use crate::mem::{draw, gen};
 use crate::output::file::Staged;
 use crate::output::{self, Exit, Messages, SIGNAL, SUCCESS};
+use crate::plot::LookArgs;
 use crate::tables::grouped;
 use anyhow::{bail, Context};
 use clap::ValueEnum;
@@ -344,7 +345,8 @@ pub fn command(a: &RunArgs, messages: &Messages) -> anyhow::Result<Exit> {
         None => output::print(&text).context("cannot write to stdout")?,
     }
     if let (Some(path), Some(mut file)) = (&a.html, page_file) {
-        file.fill(&draw::bytes(path, &report)?).context("--html")?;
+        file.fill(&draw::report(path, &report, &LookArgs::default())?)
+            .context("--html")?;
         files.push(file);
     }
     if let Some(log) = log {

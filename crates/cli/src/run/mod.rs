@@ -2,12 +2,14 @@
 
 mod args;
 mod compare;
+mod output;
 mod picture;
 mod report;
 mod streams;
 
 pub use args::{CompareArgs, FileArg, RunProgramArgs};
 pub use compare::command as compare;
+pub use picture::{drawn, Shown};
 
 use crate::args::{engine, DeviceArgs, InspectArgs, PowerArgs};
 use crate::output::file::{self, Staged};
@@ -58,6 +60,7 @@ pub fn command(a: &RunProgramArgs, messages: &Messages) -> anyhow::Result<Exit> 
     let how = How {
         method: method.and_then(|m| m.delay()),
         seed: c.seed,
+        profile: false,
     };
     let bus = a.trace_bus.as_deref();
     let bus = bus.map(|path| BusTrace::create(path, "--trace-bus"));
@@ -192,6 +195,8 @@ fn write_json(file: Staged, value: &serde_json::Value) -> anyhow::Result<()> {
 struct How {
     method: Option<Method>,
     seed: Option<u64>,
+    /// Find out which functions wait.
+    profile: bool,
 }
 
 /// A program, and the machine from which its runs start.
@@ -208,10 +213,21 @@ impl<'a> Prepared<'a> {
         (variants, nvmm): (&[&Variant], Option<NvmmSpec>),
         caller: &'a dyn Caller,
     ) -> anyhow::Result<Self> {
+        Prepared::set(a, (variants, &[], nvmm), caller)
+    }
+
+    /// With further settings.
+    fn set(
+        a: &'a CommonArgs,
+        (variants, more, nvmm): (&[&Variant], &[String], Option<NvmmSpec>),
+        caller: &'a dyn Caller,
+    ) -> anyhow::Result<Self> {
         let needs = variants
             .iter()
             .filter_map(|v| Some((v.setting()?, v.option())));
-        let (set, options): (Vec<String>, Vec<String>) = needs.unzip();
+        let (mut set, mut options): (Vec<String>, Vec<String>) = needs.unzip();
+        set.extend_from_slice(more);
+        options.extend_from_slice(more);
         let prepared = Prepared::new(a, (&set, nvmm), caller);
         if options.is_empty() {
             prepared
@@ -329,7 +345,10 @@ impl<'a> Prepared<'a> {
         inspect.profile_symbols.extend(symbols);
         let name = program.program.args.first().map(String::as_str);
         let own = (name, &Default::default());
-        let profiling = Profiling::start(&mut running.machine, &inspect, own)?;
+        let profiling = match how.profile {
+            true => Some(Profiling::collect(&mut running.machine, &inspect, own)?),
+            false => Profiling::start(&mut running.machine, &inspect, own)?,
+        };
         running.holders = remote::services(&inspect, false, messages)?;
         if let Some(trace) = bus {
             running.holders.push(Box::new(trace));
@@ -338,14 +357,19 @@ impl<'a> Prepared<'a> {
         running.pass_interrupt = interrupt == Interrupt::Passes;
         let run = running.wait(&mut output)?;
         let m = &mut running.machine;
+        let mut functions = Vec::new();
         if let Some(p) = profiling {
-            p.finish(m)?;
+            functions = p.finish(m)?;
         }
         if m.markers_refused() > 0 {
             let n = m.markers_refused();
             eprintln!("nagori: {n} markers of the program asked for something impossible");
         }
-        Ok(RunResult::of(run, m, (!self.a.functional, self.a.strict)))
+        let result = RunResult::of(run, m, (!self.a.functional, self.a.strict));
+        Ok(RunResult {
+            functions,
+            ..result
+        })
     }
 }
 
