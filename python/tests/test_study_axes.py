@@ -162,6 +162,7 @@ def test_named_programs_are_an_axis() -> None:
         ({"axes": {"net": ["user"]}}, "net: runs with a network differ"),
         ({"options": {"gdb": True}}, "gdb: nobody would be there"),
         ({"options": {"trace": "exec"}}, "trace: only a single run"),
+        ({"kind": "crash", "program": None, "options": {"budget_time": 3}}, "budget_time: what is tried would depend"),
         ({"programs": {"a": {"run": ["x"]}}}, "expected elf"),
         ({"name": "a/b"}, "name is 'a/b'"),
         ({"axes": {"method": "dram"}}, "expected a list of values"),
