@@ -2,6 +2,7 @@
 
 use crate::numbers::{count, seed};
 use crate::output::file::{self, Staged};
+use crate::sampling::SampleArgs;
 use anyhow::{bail, Context};
 use clap::{Args, ValueEnum};
 use nagori_epoch::Variant as Formulas;
@@ -129,7 +130,8 @@ pub struct RunArgs {
     #[arg(long)]
     pub timed: bool,
     /// Whenever the timing model is turned on, this many instructions of all harts warm caches, TLBs,
-    /// predictors and row buffers; then statistics are reset.
+    /// predictors and row buffers; then statistics are reset. With --timing sampled: before each window [default there:
+    /// as many as are needed].
     ///
     /// If the run ends before that, there are no statistics of what was to be measured: a warning says so,
     /// and the exit code is 1 where the guest's is 0.
@@ -178,6 +180,8 @@ pub struct RunArgs {
     pub trace_file: Option<PathBuf>,
     #[command(flatten)]
     pub inspect: InspectArgs,
+    #[command(flatten)]
+    pub sampling: SampleArgs,
     /// At the end, write where translated code is to /tmp/perf-PID.map, for Linux perf.
     #[arg(long)]
     pub perf_map: bool,

@@ -22,9 +22,10 @@ use crate::run::{CompareArgs, RunProgramArgs};
 use crate::snapshot::{ResumeArgs, SnapshotCommand};
 use crate::suite::SuiteCommand;
 use crate::sweep::SweepArgs;
+use crate::window::WindowCommand;
 use crate::{
     bare, bench, boot, cache, crash, disasm, doctor, image, iomap, machine, mem, native, nvmm,
-    off2f, remote, report, run, snapshot, suite, sweep,
+    off2f, remote, report, run, snapshot, suite, sweep, window,
 };
 use clap::{Parser, Subcommand};
 
@@ -76,6 +77,8 @@ pub enum Command {
     #[command(subcommand)]
     Suite(Box<SuiteCommand>),
     Sweep(SweepArgs),
+    #[command(subcommand)]
+    Window(WindowCommand),
 }
 
 impl Command {
@@ -84,6 +87,7 @@ impl Command {
         match self {
             Command::Run(_) | Command::Compare(_) | Command::Boot(_) | Command::Resume(_) => true,
             Command::Bare(_) | Command::Bench(_) | Command::Mem(_) => true,
+            Command::Window(_) => true,
             // It reads or writes whole images.
             Command::Nvmm(_) => true,
             Command::Crash(_) => true,
@@ -127,6 +131,7 @@ impl Command {
             Command::Native(a) => native::command(a, out),
             Command::Suite(c) => suite::command(c, out),
             Command::Sweep(a) => sweep::command(a),
+            Command::Window(c) => window::command(c, out),
         }
     }
 }

@@ -35,12 +35,14 @@ mod remote;
 mod report;
 mod run;
 mod sample;
+mod sampling;
 mod signals;
 mod snapshot;
 mod suite;
 mod sweep;
 mod tables;
 mod trace;
+mod window;
 
 use clap::{CommandFactory, Parser};
 use commands::Cli;

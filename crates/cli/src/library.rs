@@ -217,6 +217,9 @@ pub fn bare_software(options: &[String], caller: &dyn Caller) -> anyhow::Result<
     let Command::Bare(a) = read(options)? else {
         return Err(other("bare"));
     };
+    if a.run_args.sampling.is_sampled() || a.run_args.sampling.bbv.is_some() {
+        return Err(anyhow!("--timing sampled and --bbv: of `nagori bare` by the command only, which has their results"));
+    }
     Ok(bare::prepare(&a, caller)?.0)
 }
 

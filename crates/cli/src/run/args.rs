@@ -6,6 +6,7 @@ use crate::args::{
 };
 use crate::numbers::{count, seconds, seed};
 use crate::plot::LookArgs;
+use crate::sampling::SampleArgs;
 use clap::Args;
 use nagori_session::rtc::Rtc;
 use nagori_session::Placement;
@@ -70,7 +71,7 @@ Examples:
 
   nagori compare --repeats 10 --placement nvmm --plot cost.svg -- ./sort 1000000
       Ten runs of each method, with addresses, entropy and starting times of their own
-  nagori compare --placement nvmm --methods dram,fine --vary l1d.ways=2,4,8 --plot ways.svg -- ./sort 1000000
+  nagori compare --placement nvmm --methods dram,fine --vary dtlb.sectors=2,8,32 --plot reach.svg -- ./sort 1000000
       Each method with each value, as lines
   nagori compare --placement nvmm --report cost.html -- ./sort 1000000
       Everything in one file, which a browser shows
@@ -227,13 +228,16 @@ pub struct CommonArgs {
     /// program begins up to 4 ms later, a tick of the kernel. The same seed gives the same run, to the cycle.
     #[arg(long, value_name = "N", help_heading = "Run", value_parser = seed)]
     pub seed: Option<u64>,
-    /// Instructions that warm caches, TLBs and predictors before statistics start.
+    /// Instructions that warm caches, TLBs and predictors before statistics start; with --timing sampled before
+    /// each window [default there: as many as are needed].
     ///
     /// If what is timed ends before them, there are no statistics: that is an error, and the exit code is 1
     /// where the program's is 0.
     #[arg(long, value_name = "N", help_heading = "Run", conflicts_with = "functional",
           value_parser = count::<u64>(1..))]
     pub warm_up: Option<u64>,
+    #[command(flatten)]
+    pub sampling: SampleArgs,
     /// Time of the guest's clock when the program starts: a date (in UTC), such as 2026-10-01 or
     /// 2026-10-01T12:30:00, or `host`: this host's time, with which runs differ [default: the machine's
     /// rtc_epoch, else the day after the guest image's package index was signed].

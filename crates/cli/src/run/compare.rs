@@ -11,11 +11,13 @@ use crate::figures::Figures;
 use crate::output::{Exit, Messages, MEANINGLESS, SUCCESS};
 use crate::plot::Picture;
 use crate::sample::Sample;
+use crate::sampling::interval_json;
 use crate::tables::{duration, grouped, part, row, table, text};
 use anyhow::{bail, Context};
 use nagori_memtime::stats::Region;
 use nagori_memtime::Method;
 use nagori_session::problems::Nvmm;
+use nagori_session::sampling::Interval;
 use serde::Serialize;
 use serde_json::{json, Value};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -236,6 +238,9 @@ fn check(a: &CompareArgs) -> anyhow::Result<()> {
     if a.common.functional {
         bail!("--functional: without the timing model there is nothing to compare");
     }
+    if a.common.sampling.bbv.is_some() {
+        bail!("--bbv: vectors are the same under all methods: use `nagori run`");
+    }
     if a.common.devices.share.iter().any(|s| s.writable) {
         bail!("--share with rw: the runs would write the same files; share it to be read, and let the program write to \
             /tmp");
@@ -275,7 +280,8 @@ impl<'a> Machines<'a> {
                 continue;
             }
             let own = (&[&c.variant][..], &setting.1[..], None);
-            let prepared = Prepared::set(&a.common, own, messages)?;
+            let mut prepared = Prepared::set(&a.common, own, messages)?;
+            prepared.same_windows();
             machines.push((setting, prepared));
         }
         Ok(Machines(machines))
@@ -534,6 +540,29 @@ fn name(rows: &[Row], r: &Row) -> String {
     }
 }
 
+/// The run time of a sampled row, relative to that of the first row, if there is one.
+fn sampled(rows: &[Row], r: &Row) -> Option<Interval> {
+    let of = |r: &Row| match &r.runs[..] {
+        [one] => one.result.sampled.clone(),
+        _ => None,
+    };
+    normalised(rows, r)?;
+    match std::ptr::eq(rows.first()?, r) {
+        true => of(r).map(|_| Interval::exact(1.0)),
+        false => of(r)?.over(&*of(rows.first()?)?),
+    }
+}
+
+/// A ratio with its interval. A difference that is smaller is not shown as one.
+fn shown(i: Interval) -> String {
+    match i.half {
+        Some(0.0) => format!("{:.3}", i.value),
+        Some(h) if (i.value - 1.0).abs() <= h => format!("1 within {h:.3}"),
+        Some(h) => format!("{:.3} ± {h:.3}", i.value),
+        None => format!("{:.3}, ± ?", i.value),
+    }
+}
+
 /// Run times of a row, relative to those of the first row with the same seeds; `None` if a run was
 /// incomplete, or if a ratio would mean nothing.
 pub fn normalised(rows: &[Row], r: &Row) -> Option<Vec<f64>> {
@@ -626,7 +655,11 @@ fn as_table(rows: &[Row]) -> String {
     for r in rows {
         let ratio = normalised(rows, r).and_then(|v| v.first().copied());
         let time = r.runs.first().map_or(0, |r| r.result.report.elapsed_ps);
-        let start = [name(rows, r), duration(time), Form::Real(3).shown(ratio)];
+        let ratio = match sampled(rows, r) {
+            Some(i) => shown(i),
+            None => Form::Real(3).shown(ratio),
+        };
+        let start = [name(rows, r), duration(time), ratio];
         row(&mut t, start.into_iter().chain(figures(r)));
     }
     text(&t)
@@ -720,6 +753,9 @@ fn as_json(program: &[String], seeds: &[Option<u64>], rows: &[Row]) -> Value {
             "guest_time_ps": sample(&r.times()),
             "run_time": ratios.as_deref().and_then(sample),
         });
+        if let Some(i) = sampled(rows, r) {
+            row["run_time_sampled"] = interval_json(i);
+        }
         if !r.case.at.is_empty() {
             row["vary"] = varied(r);
         }

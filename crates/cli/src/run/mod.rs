@@ -9,13 +9,13 @@ mod streams;
 
 pub use args::{CompareArgs, FileArg, RunProgramArgs};
 pub use compare::command as compare;
-pub use picture::{drawn, Shown};
 
 use crate::args::{engine, DeviceArgs, InspectArgs, PowerArgs};
 use crate::output::file::{self, Staged};
 use crate::output::{Exit, Messages};
 use crate::profiling::Profiling;
 use crate::remote;
+use crate::sampling::Vectors;
 use crate::trace::BusTrace;
 use anyhow::{anyhow, bail, Context};
 use args::CommonArgs;
@@ -24,9 +24,11 @@ use nagori_memtime::Method;
 use nagori_session::image::Source;
 use nagori_session::nvmm::NvmmSpec;
 use nagori_session::program::{
-    in_guest, left_on_host, Captured, Executable, Limits, Loaded, Outcome, Program, Stdin, Timing, Why,
+    in_guest, left_on_host, Captured, Executable, Limits, Loaded, Outcome, Program, Stdin, Timing,
+    Why,
 };
 use nagori_session::{Caller, Interrupted, Options, Rootfs, Session};
+pub use picture::{drawn, Shown};
 pub use report::summary;
 use report::Result as RunResult;
 use rustix::fs::{fstat, FileType};
@@ -51,6 +53,16 @@ pub fn command(a: &RunProgramArgs, messages: &Messages) -> anyhow::Result<Exit> 
         method.copied().map(Variant::Method),
     ];
     let variants: Vec<&Variant> = variants.iter().flatten().collect();
+    let odd = [
+        ("--profile", a.inspect.profile.is_some()),
+        ("--gdb", a.inspect.gdb.is_some()),
+        ("--trace-bus", a.trace_bus.is_some()),
+        ("--power-cut-at", !a.power.cuts().points.is_empty()),
+        ("--nvmm-image", a.nvmm.nvmm_image.is_some()),
+    ];
+    if let Some((option, _)) = odd.iter().find(|o| c.sampling.is_sampled() && o.1) {
+        bail!("{option}: not with --timing sampled: most of the run is functional");
+    }
     let prepared = Prepared::with(c, (&variants, a.nvmm.nvmm_image.clone()), messages)?;
     // A debugger uses Ctrl-C for the program itself.
     let interrupt = match a.inspect.gdb {
@@ -191,6 +203,21 @@ fn write_json(file: Staged, value: &serde_json::Value) -> anyhow::Result<()> {
     written.context("--json")
 }
 
+/// Windows of equal weight of runs that are compared.
+const SAME_WINDOWS: u64 = 200;
+
+/// What a sampled run cannot have.
+fn check_sampled(a: &CommonArgs) -> anyhow::Result<()> {
+    let epochs = a.methods.iter().any(|m| m.delay().is_none());
+    if a.sampling.is_sampled() && a.functional {
+        bail!("--functional: not with --timing sampled, which estimates times");
+    }
+    if a.sampling.is_sampled() && epochs {
+        bail!("--method epoch: not with --timing sampled: epochs are longer than windows");
+    }
+    Ok(())
+}
+
 /// How a run differs from others of the same program.
 struct How {
     method: Option<Method>,
@@ -242,6 +269,7 @@ impl<'a> Prepared<'a> {
         (set, nvmm): (&[String], Option<NvmmSpec>),
         caller: &'a dyn Caller,
     ) -> anyhow::Result<Self> {
+        check_sampled(a)?;
         let program = Program {
             args: a.program.clone(),
             env: a.env.clone(),
@@ -259,7 +287,8 @@ impl<'a> Prepared<'a> {
                 (_, true) => Timing::Regions,
                 _ => Timing::Whole,
             },
-            warm_up: a.warm_up,
+            warm_up: a.warm_up.filter(|_| !a.sampling.is_sampled()),
+            sampling: a.sampling.asked(a.warm_up)?,
             limits: Limits {
                 guest: a.timeout,
                 host: a.host_timeout,
@@ -288,6 +317,18 @@ impl<'a> Prepared<'a> {
             program,
             session: Session::boot(options, caller)?,
         })
+    }
+
+    /// Samples all runs at the same places, if nothing else is asked for, so that their windows can be compared one by one;
+    /// runs share the host's cores.
+    fn same_windows(&mut self) {
+        let a = &self.a.sampling;
+        if let Some(asked) = &mut self.program.program.sampling {
+            if a.error.is_none() {
+                asked.plan.windows.get_or_insert(SAME_WINDOWS);
+            }
+            asked.plan.threads = a.sample_threads.map_or(1, |n| n as usize);
+        }
     }
 
     /// Why the program could not be executed.
@@ -355,8 +396,12 @@ impl<'a> Prepared<'a> {
         }
         running.power = power.cuts();
         running.pass_interrupt = interrupt == Interrupt::Passes;
+        let vectors = Vectors::begin(&self.a.sampling, &mut running.machine)?;
         let run = running.wait(&mut output)?;
         let m = &mut running.machine;
+        if let Some(v) = vectors {
+            v.end(m)?;
+        }
         let mut functions = Vec::new();
         if let Some(p) = profiling {
             functions = p.finish(m)?;

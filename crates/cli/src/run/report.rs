@@ -3,11 +3,13 @@
 use crate::figures::Figures;
 use crate::output::{Exit, Messages, MEANINGLESS, SIGNAL, SUCCESS};
 use crate::profiling::Waiting;
+use crate::sampling;
 use crate::tables::{self, duration, grouped, row, table, text};
 use nagori_machine::{Machine, Report};
 use nagori_memtime::stats::Region;
 use nagori_session::problems::{Nvmm, Problem, NEVER_ENDED};
 use nagori_session::program::{Outcome, Run, Why};
+use nagori_session::sampling::Sampled;
 use serde_json::{json, Value};
 
 /// Exit code if there is no such program, as in shells.
@@ -56,6 +58,8 @@ pub struct Result {
     pub full: (String, Value),
     /// Checksums of the outputs.
     pub sums: [u64; 2],
+    /// How the run was sampled, if it was.
+    pub sampled: Option<Box<Sampled>>,
     /// Which functions waited for memory, if that was asked for.
     pub functions: Vec<Waiting>,
     /// Processor time of the host from the command to the program's start, in seconds.
@@ -119,6 +123,7 @@ impl Result {
             full: (tables::machine(m), tables::machine_json(m)),
             sums: run.sums,
             functions: Vec::new(),
+            sampled: run.sampled,
             start_cpu: run.start_cpu,
         }
     }
@@ -201,6 +206,10 @@ impl Result {
         }
         let mut out = text(&t);
         out.push('\n');
+        if let Some(s) = &self.sampled {
+            out.push_str(&sampling::as_table(s));
+            out.push('\n');
+        }
         if let Some(epochs) = tables::epochs(r) {
             out.push_str(&epochs);
             out.push('\n');
@@ -233,6 +242,7 @@ impl Result {
             "process": process,
             "statistics": tables::to_json(&self.report),
             "machine_statistics": self.full.1,
+            "sampled": self.sampled.as_deref().map(sampling::as_json),
         })
     }
 }

@@ -41,6 +41,7 @@ fn run(why: Why, seed: Option<u64>, elapsed_ps: u64) -> Run {
             full: Default::default(),
             sums: [0; 2],
             functions: Vec::new(),
+            sampled: None,
             start_cpu: None,
         },
     }
