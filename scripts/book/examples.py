@@ -171,8 +171,12 @@ def run_page(path, nagori, kinds, report, update=False):
 def write(path, seen):
     """Puts what was printed below its commands, messages left out."""
     lines = path.read_text().splitlines()
-    for number, _, printed in sorted(seen, reverse=True):
+    for number, command, printed in sorted(seen, reverse=True):
         begin = number
+        # The page may have been edited while its commands ran.
+        there = lines[begin - 1].strip().rstrip("\\").rstrip() if begin <= len(lines) else ""
+        if not there or not f"$ {command}".startswith(there):
+            raise Wrong(f"{named(path)}:{number}: `{command}` is not there any more; it prints\n" + "\n".join(printed))
         while lines[begin - 1].endswith("\\"):
             begin += 1
         end = begin
