@@ -22,8 +22,9 @@ from .axes import unknown
 from .description import Study
 from .expression import plain
 
-#: Steps of the difference quotients, as a share of a parameter's range.
-_STEP = 0.03
+#: Steps of the difference quotients, as a share of a parameter's range. A machine's figures move by whole clocks, so that
+#: small ones would show nothing but that.
+_STEP = 0.1
 #: A direction with less than this share of the largest effect is not determined.
 _WEAK = 1e-2
 #: Targets: rows of values of axes with measured figures, or a CSV file of them.
@@ -43,6 +44,8 @@ class Parameter:
     """Values are multiples of this, where others are not possible."""
     unit: str = ""
     """Is put behind the number."""
+    change: Optional[float] = None
+    """By how much it is changed to see what it does; a tenth of the range if nothing is said."""
 
     @classmethod
     def read(cls, name: str, given: Any) -> Parameter:
@@ -54,11 +57,11 @@ class Parameter:
         where = f"the parameter {name}"
         if not isinstance(given, Mapping):
             raise Error(f"{where} is {given!r}: expected {{from = ..., to = ..., start = ...}}")
-        unknown(where, given, {"from", "to", "start", "step", "unit"})
+        unknown(where, given, {"from", "to", "start", "step", "unit", "change"})
         numbers = {}
-        for key in ("from", "to", "start", "step"):
+        for key in ("from", "to", "start", "step", "change"):
             value = given.get(key)
-            if value is None and key in ("start", "step"):
+            if value is None and key in ("start", "step", "change"):
                 continue
             if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
                 raise Error(f"{where}: `{key}` is {value!r}: expected a number")
@@ -67,7 +70,7 @@ class Parameter:
         start = numbers.get("start", (low + high) / 2)
         if not low < high or not low <= start <= high:
             raise Error(f"{where}: expected from < to, and a start between them; they are {low}, {high}, {start}")
-        return cls(name, low, high, start, numbers.get("step"), str(given.get("unit", "")))
+        return cls(name, low, high, start, numbers.get("step"), str(given.get("unit", "")), numbers.get("change"))
 
     def rounded(self, value: float) -> float:
         """The nearest possible value."""
@@ -233,9 +236,9 @@ class _Problem:
         moved: list[tuple[tuple[float, ...], float]] = []
         for i, p in enumerate(self._parameters):
             width = p.high - p.low
-            far = max(_STEP * width, p.step or 0.0)
+            far = p.change or max(_STEP * width, p.step or 0.0)
             to = p.rounded(here[i] + far)
-            if to == here[i] or to > p.high:
+            if here[i] + far > p.high:
                 to = p.rounded(here[i] - far)
             there = (*here[:i], to, *here[i + 1 :])
             moved.append((there, (to - here[i]) / width))
