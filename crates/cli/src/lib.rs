@@ -34,6 +34,7 @@ mod python;
 mod remote;
 mod report;
 mod run;
+mod run_times;
 mod sample;
 mod sampling;
 mod signals;

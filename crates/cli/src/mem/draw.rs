@@ -203,7 +203,11 @@ fn banks(r: &Report) -> Panel {
         names: (0..banks.len()).map(|i| i.to_string()).collect(),
         ..Axis::names("bank, by channel, rank, bank group, bank")
     };
-    Panel::new(title, (x, Axis::new("row hits", "%")), vec![series])
+    let y = Axis {
+        to: Some(100.0),
+        ..Axis::new("row hits", "%")
+    };
+    Panel::new(title, (x, y), vec![series])
 }
 
 /// A number for each range of addresses, in their order.

@@ -1,7 +1,7 @@
 //! The report of `nagori compare`, out of its JSON.
 
 use super::document::{Block, Document, Table};
-use crate::run::{drawn, Shown};
+use crate::run_times::{drawn, Shown};
 use crate::tables::{duration, grouped};
 use anyhow::Context;
 use nagori_plot::{Axis, Chart, Mark, Panel, Point, Series};

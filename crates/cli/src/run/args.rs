@@ -71,7 +71,7 @@ Examples:
 
   nagori compare --repeats 10 --placement nvmm --plot cost.svg -- ./sort 1000000
       Ten runs of each method, with addresses, entropy and starting times of their own
-  nagori compare --placement nvmm --methods dram,fine --vary dtlb.sectors=2,8,32 --plot reach.svg -- ./sort 1000000
+  nagori compare --placement nvmm --methods dram,fine --vary dtlb.sectors=2,8 --plot tlb.svg -- ./sort 1000000
       Each method with each value, as lines
   nagori compare --placement nvmm --report cost.html -- ./sort 1000000
       Everything in one file, which a browser shows

@@ -28,7 +28,6 @@ use nagori_session::program::{
     Why,
 };
 use nagori_session::{Caller, Interrupted, Options, Rootfs, Session};
-pub use picture::{drawn, Shown};
 pub use report::summary;
 use report::Result as RunResult;
 use rustix::fs::{fstat, FileType};

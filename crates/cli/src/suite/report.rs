@@ -48,7 +48,10 @@ pub fn command(a: &ReportArgs, messages: &Messages) -> anyhow::Result<Exit> {
         );
     }
     if let Some(picture) = picture {
-        let under = format!("machine {}, placement {}, size {}", a.machine, a.placement, a.size);
+        let under = format!(
+            "machine {}, placement {}, size {}",
+            a.machine, a.placement, a.size
+        );
         picture.draw(&chart(&table, under)?, messages)?;
     }
     if let Some(path) = &a.save {
@@ -111,8 +114,7 @@ fn chart(table: &Table, under: String) -> anyhow::Result<Chart> {
         names: table.rows.iter().map(|r| r.program.clone()).collect(),
         ..Axis::names("")
     };
-    let mut panel = Panel::new("", (x, Axis::new("run time", "")), series);
-    panel.y.zero = Some(false);
+    let mut panel = Panel::new("", (x, Axis::new("run time", "").log()), series);
     panel.rules.push(Rule {
         y: 1.0,
         name: "on DRAM".into(),

@@ -185,7 +185,8 @@ fn reports_of_documents_and_what_is_none() {
     let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
     let report = |from: &str| {
         let mut c = nagori();
-        c.current_dir(dir.path()).args(["report", from, "-o", "out.html"]);
+        c.current_dir(dir.path())
+            .args(["report", from, "-o", "out.html"]);
         c
     };
     write(
@@ -208,5 +209,8 @@ fn reports_of_documents_and_what_is_none() {
         write("wrong.json", text);
         report("wrong.json").assert().code(1).stderr(contains(told));
     }
-    report("none.json").assert().code(1).stderr(contains("cannot read none.json"));
+    report("none.json")
+        .assert()
+        .code(1)
+        .stderr(contains("cannot read none.json"));
 }

@@ -422,7 +422,14 @@ fn grids_are_tidy_and_in_order() {
     );
     assert!(!other.exists());
     let columns = files.path("t.parquet");
-    let args = ["sweep", "-q", "--memory", "ddr3", "--trace", "gen:random,count=20"];
+    let args = [
+        "sweep",
+        "-q",
+        "--memory",
+        "ddr3",
+        "--trace",
+        "gen:random,count=20",
+    ];
     run(&[&args[..], &["-o", path(&columns)]].concat());
     let bytes = std::fs::read(&columns).unwrap();
     assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));

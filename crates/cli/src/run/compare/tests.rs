@@ -200,17 +200,25 @@ fn rows_on_varied_machines_are_compared_with_the_very_first() {
     ];
     let text = as_table(&rows);
     assert!(text.contains("fine, l1d.ways=4"), "{text}");
-    let times: Vec<_> = rows.iter().map(|r| normalised(&rows, r).unwrap()[0]).collect();
+    let times: Vec<_> = rows
+        .iter()
+        .map(|r| normalised(&rows, r).unwrap()[0])
+        .collect();
     assert_eq!(times, [1.0, 0.5, 3.0, 1.5]);
     // Nothing on NVMM: methods cannot differ, but machines can.
     for row in &mut rows {
         row.runs[0].result.nvmm = Nvmm::Unused;
     }
     let why: Vec<_> = rows.iter().map(|r| in_vain(&rows, r)).collect();
-    assert_eq!(why, [None, None, Some("NVMM not used"), Some("NVMM not used")]);
+    assert_eq!(
+        why,
+        [None, None, Some("NVMM not used"), Some("NVMM not used")]
+    );
     let vain = vain(&rows);
     assert_eq!(vain.len(), 2, "{vain:?}");
-    assert!(vain[1].message.starts_with("fine, l1d.ways=4: not compared with dram, l1d.ways=4"));
+    assert!(vain[1]
+        .message
+        .starts_with("fine, l1d.ways=4: not compared with dram, l1d.ways=4"));
     let value = as_json(&["p".into()], &[], &rows);
     assert_eq!(value["methods"][3]["vary"]["l1d.ways"], "4");
 }
