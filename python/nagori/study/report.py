@@ -197,7 +197,7 @@ class _Report:
         known = {n for row in self._rows for n in row}
         wanted = self._wanted.get("pareto")
         if wanted is None:
-            pairs = [("time_us", n) for n in ("dram_energy_pj", "nvmm_energy_pj", "memory_energy_pj", "nvmm_writes")]
+            pairs = [("time_us", n) for n in ("energy_pj", "nvmm_writes")]
             wanted = [{a: "min", b: "min"} for a, b in pairs if a in known and b in known and self._varies(b)][:1]
         blocks: list[Block] = []
         for objectives in wanted:
@@ -280,7 +280,7 @@ class _Report:
 def _titled(figure: str) -> str:
     u = unit(figure)
     name = figure
-    if u and name.endswith(f"_{u}"):
+    if u and name.lower().endswith(f"_{u.lower()}"):
         name = name[: -len(u) - 1]
     return name.replace("_", " ")
 
@@ -290,7 +290,10 @@ def _text(value: Any) -> str:
 
 
 def _number(value: Any) -> Any:
-    return float(f"{value:.6g}") if isinstance(value, float) else value
+    if not isinstance(value, float):
+        return value
+    short = float(f"{value:.6g}")
+    return int(short) if short.is_integer() else short
 
 
 def document(results: Results, title: str) -> dict[str, Any]:

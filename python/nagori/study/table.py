@@ -68,6 +68,9 @@ def figures(result: dict[str, Any]) -> dict[str, Any]:
         row["time_us"] = found["simulated_seconds"] * 1e6
         for region, energy in found.get("energy", {}).items():
             row[f"{region}_energy_pj"] = energy["total_pj"]
+        # Regions whose device describes no energy are missing, and so is the sum then.
+        if found.get("energy") and len(found["energy"]) == len(found["model"]["regions"]):
+            row["energy_pj"] = sum(e["total_pj"] for e in found["energy"].values())
         return row
     row = {n: v for n, v in found.items() if not isinstance(v, (dict, list))}
     row["findings"] = len(found["findings"])
