@@ -71,6 +71,14 @@ studies-check: setup ## Studies where they could break: killed workers, Dask, a 
 		python/tests/test_study_analysis.py python/tests/test_study_run.py
 	PYTHONPATH=$(CURDIR)/python:$(CURDIR)/build/python/packages:$(CURDIR)/build/studies scripts/studies-check $(ARGS)
 
+# Readers and renderers of others come from the package index, into a place of their own; Chromium is Debian's.
+test-plots: setup ## Plots and reports, checked by Vega-Lite, a PDF reader, pyarrow and Chromium
+	cargo build -p nagori-cli
+	python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --target build/plot-packages \
+		'altair>=5.5,<6' jsonschema pandas pyarrow pypdf vl-convert-python
+	command -v chromium >/dev/null || apt-get install -y --no-install-recommends chromium >/dev/null
+	@PYTHONPATH=build/plot-packages scripts/plots $(CHECKED)
+
 # What the notebooks need is large; the guest's image is built if there is none.
 notebooks: setup ## The notebooks of examples/, executed with the package of the tests
 	cargo build -p nagori-cli -p nagori-python
@@ -79,11 +87,22 @@ notebooks: setup ## The notebooks of examples/, executed with the package of the
 		'marimo>=0.15,<1'
 	@for n in examples/*.py; do echo "$$n" && PYTHONPATH=python:build/python/packages:build/notebooks python3 $$n || exit 1; done
 
-# maturin comes from the package index, into a place of its own. ARGS='--profile dev' for the build of the tests.
-wheel: setup ## The Python package with the command, as a wheel in target/wheels
-	python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --upgrade \
-		--target build/maturin 'maturin>=1.8,<2'
-	cd python && ../build/maturin/bin/maturin build --out $(TARGET)/wheels $(or $(ARGS),--release)
+# What is given away, in build/dist; Zig and maturin come from the package index, into build/tools.
+dist: setup ## The command as a static program for any x86-64 Linux
+	@CARGO_TARGET_DIR=$(TARGET) scripts/dist binary
+
+# Both take over what the release build has compiled.
+dist-glibc: setup ## The command as a program for glibc 2.28 and newer
+	@CARGO_TARGET_DIR=$(TARGET) scripts/dist glibc
+
+wheel: setup ## The Python package with the command, as a wheel for glibc 2.28 and newer
+	@CARGO_TARGET_DIR=$(TARGET) scripts/dist wheel
+
+deb: dist ## A package for Debian and Ubuntu, of the static program
+	@scripts/dist deb
+
+container: dist ## A container image with the static program (podman, buildah or docker)
+	@scripts/dist container
 
 # The programs that check the emulator are checked by QEMU first.
 test-bare: setup ## Bare-metal checks, under QEMU and under Nagori
@@ -207,7 +226,7 @@ lint: setup ## Formatting, clippy, rules of the house
 	python3 scripts/check.py
 	cargo fmt --check --manifest-path fuzz/Cargo.toml
 	cargo check --locked --no-default-features --manifest-path fuzz/Cargo.toml --target-dir $(TARGET)
-	@for f in .ci/run scripts/*.sh scripts/demo scripts/make-real-trace guest/init/* crates/image/src/rootfs/install.sh; do sh -n $$f || exit 1; done
+	@for f in .ci/run scripts/*.sh scripts/demo scripts/dist scripts/bare-host scripts/test-python scripts/make-real-trace guest/init/* crates/image/src/rootfs/install.sh docs/artifact/run-all docs/artifact/claims/*; do sh -n $$f || exit 1; done
 	python3 scripts/test_scripts.py
 	python3 scripts/book/test_book.py
 
@@ -249,9 +268,9 @@ docs: ## The board's tables and picture in README.md and docs/accuracy.md, measu
 fresh-machine: ## Both commands on a Debian 12 and 13 that were installed a moment ago (root; ARGS=--help)
 	@scripts/fresh-machine $(ARGS)
 
-# ARGS='--debian bookworm' for a minimal Debian instead of nothing but the command.
-bare-host: build ## The command on hosts that have next to nothing, as an ordinary user (root)
-	@scripts/bare-host $(NAGORI) $(ARGS)
+# ARGS='busybox bullseye bookworm trixie sid' for these instead of nothing but the command.
+bare-host: dist ## The command on hosts that have next to nothing, as an ordinary user (root)
+	@scripts/bare-host build/dist/nagori $(ARGS)
 
 fuzz-smoke: setup ## A minute of fuzzing on the stable toolchain
 	$(MAKE) -C fuzz smoke
@@ -261,4 +280,4 @@ clean: ## Remove what was built
 	$(MAKE) -C guest/bare clean
 	cargo clean
 
-.PHONY: studies-check artifact bare-host book reference test-book help setup build install install-lib demo test test-rust test-python wheel notebooks search search-builds rtl-quick rtl-check rtl-rocket rtl-formal rtl-synth validate validate-quick validate-four validate-docs validate-services test-bare same same-quick cost cost-release speed-guard lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke crash-corpus suite suite-check clean bench-native bench-iomap
+.PHONY: test-plots studies-check artifact bare-host dist dist-glibc deb container book reference test-book help setup build install install-lib demo test test-rust test-python wheel notebooks search search-builds rtl-quick rtl-check rtl-rocket rtl-formal rtl-synth validate validate-quick validate-four validate-docs validate-services test-bare same same-quick cost cost-release speed-guard lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke crash-corpus suite suite-check clean bench-native bench-iomap

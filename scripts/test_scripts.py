@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -123,6 +124,72 @@ class FreshMachine(unittest.TestCase):
                     return
                 time.sleep(0.01)
             self.fail("a process is left")
+
+
+class Dist(unittest.TestCase):
+    """What is given away. The program itself takes minutes to build, so that another one stands for it here."""
+
+    script = str(SCRIPTS / "dist")
+
+    def run_it(self, *args, **env):
+        return subprocess.run([self.script, *args], text=True, capture_output=True, env={**os.environ, **env})
+
+    def test_wrong_arguments(self):
+        for args in [[], ["potato"], ["deb", "wheel"]]:
+            done = self.run_it(*args)
+            self.assertEqual(done.returncode, 1)
+            self.assertRegex(done.stderr, "usage: scripts/dist|one word")
+
+    def test_packages_need_the_program(self):
+        with tempfile.TemporaryDirectory() as d:
+            for what in ["deb", "container"]:
+                done = self.run_it(what, NAGORI_DIST=d)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn("/nagori is missing: make dist", done.stderr)
+
+    @unittest.skipUnless(shutil.which("dpkg-deb"), "not on Debian")
+    def test_the_package_for_debian(self):
+        with tempfile.TemporaryDirectory() as d:
+            shutil.copy("/bin/true", f"{d}/nagori")
+            packages = []
+            for _ in range(2):
+                done = self.run_it("deb", NAGORI_DIST=d, SOURCE_DATE_EPOCH="1000000000")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                (package,) = pathlib.Path(d).glob("*.deb")
+                packages.append(package.read_bytes())
+            self.assertEqual(*packages)
+            field = subprocess.check_output(["dpkg-deb", "-f", package], text=True)
+            (version,) = re.findall(r'^version = "(.*)"$', (SCRIPTS.parent / "Cargo.toml").read_text(), re.M)
+            self.assertIn(f"Version: {version}\n", field)
+            self.assertNotIn("Depends", field)
+            files = subprocess.check_output(["dpkg-deb", "-c", package], text=True)
+            self.assertRegex(files, r"-rwxr-xr-x root/root .* \./usr/bin/nagori\n")
+            self.assertIn("./usr/share/doc/nagori/copyright\n", files)
+
+    def test_the_container_has_what_is_built(self):
+        built = (SCRIPTS / "dist").read_text()
+        for source in re.findall(r"^COPY (\S+)", (SCRIPTS.parent / "Containerfile").read_text(), re.M):
+            self.assertRegex(built, rf'cp .*{source}.* "\$dist')
+
+    def test_the_citation_says_nothing_that_is_said_elsewhere(self):
+        said = (SCRIPTS.parent / "CITATION.cff").read_text()
+        cargo = (SCRIPTS.parent / "Cargo.toml").read_text()
+        (here,) = re.findall(r"^license: (.*)$", said, re.M)
+        self.assertEqual([here], re.findall(r'^license = "(.*)"$', cargo, re.M))
+        # The schema asks for these; the version is Cargo.toml's.
+        for key in ["cff-version: 1.2.0", "message: ", "title: ", "authors:"]:
+            self.assertRegex(said, rf"(?m)^{key}")
+        self.assertNotRegex(said, r"(?m)^version:")
+
+
+class BareHost(unittest.TestCase):
+    def test_wrong_arguments(self):
+        for args, says in [([], "usage: "), (["/bin/true", "--users", "0"], "--users 0: a number from 1 is needed"),
+                           (["/bin/true", "nowhere"], "nowhere: neither `nothing`"),
+                           (["/bin/true", "--dir"], "usage: "), (["/bin/true", "--potato", "1"], "--potato: unknown")]:
+            done = subprocess.run([SCRIPTS / "bare-host", *args], text=True, capture_output=True)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(says, done.stderr)
 
 
 class Validate(unittest.TestCase):

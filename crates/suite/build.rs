@@ -6,7 +6,7 @@ use std::{env, fs};
 
 /// What decides what a run costs, below `crates/`. Engines are equal in every figure, so the translator is not among
 /// them.
-const MODEL: [&str; 14] = [
+const MODEL: [&str; 15] = [
     "isa/src",
     "softfloat/src",
     "ram/src",
@@ -18,6 +18,7 @@ const MODEL: [&str; 14] = [
     "hart/src",
     "platform/src",
     "machine/src",
+    "sampling/src",
     "disk/src",
     "session/src/drive",
     "session/src/program",

@@ -16,6 +16,8 @@ from .live import Commit, Halt, Label, Live
 from .machine import Machine
 from .memory import Memory, Played
 from .run import Problem, Run
+from .study import Results, Study
+from .study.fit import Fit, fit
 
 __all__ = [
     "Cancel",
@@ -24,6 +26,7 @@ __all__ = [
     "Description",
     "Error",
     "Exploration",
+    "Fit",
     "Halt",
     "Label",
     "Live",
@@ -31,12 +34,15 @@ __all__ = [
     "Memory",
     "Played",
     "Problem",
+    "Results",
     "Run",
+    "Study",
     "Time",
     "Tree",
     "Value",
     "__version__",
     "compare",
     "crash",
+    "fit",
     "machine_names",
 ]

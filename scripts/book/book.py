@@ -64,8 +64,8 @@ def main(arguments):
         return 2
     try:
         if what == "quick":
-            problems = (pages.check_contents() + artifact.check() + check_commands(nagori) + reference.check(nagori)
-                        + run_examples(nagori, ["quick"]))
+            problems = (pages.check_contents() + examples.check_tutorials() + artifact.check()
+                        + check_commands(nagori) + reference.check(nagori) + run_examples(nagori, ["quick"]))
         elif what == "run":
             problems = run_examples(nagori, examples.KINDS, rest, update)
         elif what == "reference":

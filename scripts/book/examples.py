@@ -4,8 +4,8 @@
     <!-- run: quick -->           the next one has commands behind `$ `, each with what it prints below
 
 `quick` takes a moment, and needs neither a guest image nor a network; `slow` is anything else. Behind that may stand
-`exit=1`, the status of the block's last command, and `within=5%`, by which numbers may differ: those of a guest depend
-on Debian's packages.
+`exit=1`, the status of the block's last command; `within=5%`, by which numbers may differ: those of a guest depend on
+Debian's packages; and `any`, if the page does not show what is printed.
 A `...` in a line stands for anything, on a line of its own for any number of lines. Messages (`nagori: ...`) come in
 any order, and those that a page does not show are left out. All blocks of a page run in one new folder, in which
 `guest`, `examples`, `machines`, `memories` and `traces` are the repository's.
@@ -36,14 +36,16 @@ class Block:
         where = f"{named(path)}:{number - 2}"
         if not words or words[0] not in KINDS:
             raise Wrong(f"{where}: `{comment}`: run: {' or '.join(KINDS)} is expected")
-        self.kind, self.status, self.within = words[0], 0, 0.0
+        self.kind, self.status, self.within, self.any = words[0], 0, 0.0, False
         for word in words[1:]:
             if found := re.fullmatch(r"exit=(\d+)", word):
                 self.status = int(found[1])
             elif found := re.fullmatch(r"within=(\d+)%", word):
                 self.within = int(found[1]) / 100
+            elif word == "any":
+                self.any = True
             else:
-                raise Wrong(f"{where}: `{word}` is neither exit=N nor within=N%")
+                raise Wrong(f"{where}: `{word}` is none of exit=N, within=N% and any")
         self.commands = []
         for offset, line in joined(lines):
             if line.startswith("$ "):
@@ -61,6 +63,18 @@ def steps(path):
             yield comment.removeprefix("file:").strip(), "\n".join(lines) + "\n"
         elif comment.startswith("run:"):
             yield None, Block(path, number, comment, lines)
+
+
+def check_tutorials():
+    """A newcomer's story takes at most five commands to a table and a plot."""
+    problems = []
+    for path in sorted((ROOT / "docs/tutorials").glob("*.md")):
+        typed = [c for name, what in steps(path) if name is None for _, c, _ in what.commands]
+        if len(typed) > 5:
+            problems.append(f"{named(path)}: {len(typed)} commands (at most 5)")
+        if not any("--plot " in c or "mem plot" in c for c in typed):
+            problems.append(f"{named(path)}: no command makes a plot")
+    return problems
 
 
 def plain(line):
@@ -145,7 +159,7 @@ def run_page(path, nagori, kinds, report, update=False):
                 if done.returncode != expected:
                     problems.append(f"{named(path)}:{number}: `{command}`: status {done.returncode}, not {expected}; "
                                     f"it prints\n{done.stdout}")
-                elif not fits(shown, printed, what.within):
+                elif not what.any and not fits(shown, printed, what.within):
                     seen.append((number, command, printed))
                     if not update:
                         problems.append(f"{named(path)}:{number}: `{command}` prints something else:\n{done.stdout}")
@@ -157,8 +171,12 @@ def run_page(path, nagori, kinds, report, update=False):
 def write(path, seen):
     """Puts what was printed below its commands, messages left out."""
     lines = path.read_text().splitlines()
-    for number, _, printed in sorted(seen, reverse=True):
+    for number, command, printed in sorted(seen, reverse=True):
         begin = number
+        # The page may have been edited while its commands ran.
+        there = lines[begin - 1].strip().rstrip("\\").rstrip() if begin <= len(lines) else ""
+        if not there or not f"$ {command}".startswith(there):
+            raise Wrong(f"{named(path)}:{number}: `{command}` is not there any more; it prints\n" + "\n".join(printed))
         while lines[begin - 1].endswith("\\"):
             begin += 1
         end = begin

@@ -9,7 +9,7 @@ INDEX = ROOT / "docs/index.md"
 # Pages outside docs/ that the book has, too.
 OUTSIDE = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"]
 # Pages that only the book has: `book.py build` writes them.
-BUILT = "reference/commands"
+BUILT = "reference/said"
 
 
 class Wrong(Exception):

@@ -35,27 +35,28 @@ def commands_page(nagori):
 
 
 def machines_page(nagori):
-    names = [line.split()[0] for line in output(nagori, "machine", "list").splitlines() if line.strip()]
+    """All machines side by side."""
     text = NOTE + "# Machines\n\n" + \
         "`nagori machine show NAME` prints every value with its unit, source and origin;\n" \
         "[machine.md](../machine.md) says what the keys mean, " \
-        "[choosing.md](../explanation/choosing.md) which machine to take.\n"
-    wanted = ["harts", "clock_hz", "core", "l1d.size", "l1i.size", "dtlb.reach", "cache.l2.size", "cache.llc.size",
-              "store_buffer.entries", "memory.size", "memory.nvmm_boundary", "memory.regions.dram.model",
-              "memory.regions.nvmm.model", "memory.controller.preset", "method"]
-    for name in names:
+        "[choosing.md](../explanation/choosing.md) which machine to take.\n" \
+        "`board` is the reference board's controller, with its delay methods.\n\n"
+    columns = {"harts": "harts", "clock": "clock_hz", "core": "core", "L1D": "l1d.size", "L2": "cache.l2.size",
+               "last level": "cache.llc.size", "memory": "memory.size", "NVMM from": "memory.nvmm_boundary",
+               "DRAM is": "memory.regions.dram.model", "NVMM is": "memory.regions.nvmm.model"}
+    text += f"| machine | {' | '.join(columns)} | what |\n|{'---|' * (len(columns) + 2)}\n"
+    for name in machine_names(nagori):
         values = {}
         for line in output(nagori, "machine", "show", name).splitlines():
             if found := re.match(r"(\S+)\s+(.*?)\s+\[([^]]*)\]$", line):
-                values[found[1]] = found[2]
-        text += f"\n## {name}\n\n{values.get('description', '').strip()}.\n\n| key | value |\n|---|---|\n"
-        if values.get("memory.regions.nvmm.model"):
-            # The board's controller and its methods serve no region then.
-            values.pop("memory.controller.preset", None)
-            values.pop("method", None)
-        for key in wanted:
-            if values.get(key, "").strip():
-                text += f"| `{key}` | {cell(values[key].strip())} |\n"
+                values[found[1]] = found[2].strip()
+        values["clock_hz"] = f"{int(values['clock_hz'].split()[0]) // 1_000_000} MHz"
+        if values["memory.size"] == values["memory.nvmm_boundary"]:
+            values["memory.nvmm_boundary"] = values["memory.regions.nvmm.model"] = "-"
+        for key in columns.values():
+            values.setdefault(key, "board" if key.startswith("memory.regions") else "-")
+        text += f"| `{name}` | {' | '.join(cell(values[key]) for key in columns.values())} | " \
+                f"{cell(values['description'])} |\n"
     return text
 
 
@@ -67,7 +68,6 @@ WRITES = ["--trace", "gen:random,count=20000,span=64 MiB,writes=1"]
 
 
 def memories_page(nagori):
-    presets = sorted(p.stem for p in (ROOT / "memories").glob("*.toml") if p.stem != "policies")
     text = NOTE + "# Memories\n\n" + \
         "What each preset does with 20,000 accesses of 64 bytes (`nagori mem run`), with its default policies.\n" \
         "The read latency is that of random reads each of which waits for the one before;\n" \
@@ -81,7 +81,7 @@ def memories_page(nagori):
     def played(name, trace):
         return json.loads(output(nagori, "-q", "mem", "run", "--memory", name, *trace, "--json"))
 
-    for name in presets:
+    for name in memory_names():
         about = json.loads(output(nagori, "mem", "show", name, "--json"))["description"]
         latency = played(name, CHASE)["read_latency_avg_ns"]
         rates = [played(name, trace)["bandwidth_bytes_per_s"] / 1e9 for trace in (READS, STREAM, WRITES)]
@@ -109,6 +109,22 @@ def check(nagori):
         if not path.is_file() or path.read_text() != text:
             problems.append(f"docs/reference/{name} is not what `nagori` says: `make reference` renews it")
     return problems
+
+
+def machine_names(nagori):
+    return [line.split()[0] for line in output(nagori, "machine", "list").splitlines() if line.strip()]
+
+
+def memory_names():
+    # The other file there says what policies there are.
+    return sorted(p.stem for p in (ROOT / "memories").glob("*.toml") if p.stem != "policies")
+
+
+def shown_pages(nagori):
+    """Every machine and memory with all values, as pages of the book: {name: text}."""
+    kinds = [("machine", name) for name in machine_names(nagori)] + [("mem", name) for name in memory_names()]
+    return {f"{kind}-show-{name}": f"# nagori {kind} show {name}\n\n```text\n{output(nagori, kind, 'show', name)}```\n"
+            for kind, name in kinds}
 
 
 def command_pages(nagori):

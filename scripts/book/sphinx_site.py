@@ -22,6 +22,7 @@ html_title = "Nagori"
 # Summaries of results are fetched, which a page that is opened as a file may not do.
 html_show_search_summary = False
 html_copy_source = False
+html_show_copyright = False
 html_static_path = ["static"]
 html_css_files = ["book.css"]
 myst_heading_anchors = 5
@@ -35,6 +36,10 @@ CSS = '''
 .table-wrapper { overflow-x: auto; }
 table.docutils td, table.docutils th { font-variant-numeric: tabular-nums; }
 '''
+
+
+# What a browser would fetch from a network.
+FETCHED = re.compile(r'<(?:script|link|img)\b[^>]*(?:src|href)="(?:https?:)?//[^"]*')
 
 
 def linked_files(text, path):
@@ -62,7 +67,8 @@ def relinked(text, path):
 
 def write_sources(folder, nagori):
     """All pages, pictures and linked files below this folder, as they lie in the repository."""
-    generated = reference.command_pages(nagori)
+    generated = {"docs/reference/commands.md": reference.command_pages(nagori),
+                 "docs/reference/memories.md": reference.shown_pages(nagori)}
     for path in pages.sources():
         text = path.read_text()
         for file in linked_files(text, path):
@@ -74,18 +80,25 @@ def write_sources(folder, nagori):
         copy.parent.mkdir(parents=True, exist_ok=True)
         # What is only for the runner of examples is no part of a page.
         copy.write_text(re.sub(r"^\s*<!--.*?-->\n", "", relinked(text, path), flags=re.M))
-    for name, text in generated.items():
-        page = folder / "docs" / pages.BUILT / f"{name}.md"
-        page.parent.mkdir(parents=True, exist_ok=True)
-        page.write_text(text)
+    # What the command says of each command, machine and memory is below the pages that list them.
+    said = folder / "docs" / pages.BUILT
+    said.mkdir(parents=True)
+    for path, below in generated.items():
+        for name, text in below.items():
+            (said / f"{name}.md").write_text(text)
+        with (folder / path).open("a") as page:
+            page.write(toctree([f"/docs/{pages.BUILT}/{name}" for name in below]))
     # The contents stand above all folders.
     text = re.sub(r"\]\((?!\w+:)([^)]+)\)", lambda m: f"]({named_from_index(m[1])})", pages.INDEX.read_text())
     for part, listed in pages.contents():
         entries = [f"{title} <{path.removesuffix('.md')}>" for title, path in listed]
-        if any(path == "docs/reference/commands.md" for _, path in listed):
-            entries += [f"nagori {name.replace('-', ' ')} <docs/{pages.BUILT}/{name}>" for name in generated]
-        text += f"\n```{{toctree}}\n:hidden:\n:caption: {part}\n\n" + "\n".join(entries) + "\n```\n"
+        text += toctree(entries, part)
     (folder / "index.md").write_text(text)
+
+
+def toctree(entries, caption=None):
+    options = ":hidden:\n" + (f":caption: {caption}\n" if caption else "")
+    return f"\n```{{toctree}}\n{options}\n" + "\n".join(entries) + "\n```\n"
 
 
 def named_from_index(target):
@@ -106,4 +119,8 @@ def build(nagori, output):
                            sources, output / "html"])
     if done.returncode:
         raise pages.Wrong("the book: see the warnings above")
+    fetched = [f"{page.relative_to(output)}: {found}" for page in (output / "html").rglob("*.html")
+               for found in FETCHED.findall(page.read_text())]
+    if fetched:
+        raise pages.Wrong("the book: it is to need no network, and fetches " + ", ".join(fetched))
     return output / "html/index.html"

@@ -2,6 +2,7 @@
 
 use crate::numbers::{count, seed};
 use crate::output::file::{self, Staged};
+use crate::sampling::SampleArgs;
 use anyhow::{bail, Context};
 use clap::{Args, ValueEnum};
 use nagori_epoch::Variant as Formulas;
@@ -98,6 +99,10 @@ pub struct InspectArgs {
     /// Listen for `nagori ctl` and other clients on a Unix socket at this path.
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
+    /// Show the machine as a page of this host while it runs; its address is printed, and the Python package serves it
+    /// [default port: any that is free].
+    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
+    pub dashboard: Option<u16>,
     /// Listen for a debugger at [HOST:]PORT or unix:PATH, and wait for it before the first instruction
     /// [default port: 1234].
     #[arg(long, value_name = "WHERE", num_args = 0..=1, require_equals = true, default_missing_value = "1234")]
@@ -125,7 +130,8 @@ pub struct RunArgs {
     #[arg(long)]
     pub timed: bool,
     /// Whenever the timing model is turned on, this many instructions of all harts warm caches, TLBs,
-    /// predictors and row buffers; then statistics are reset.
+    /// predictors and row buffers; then statistics are reset. With --timing sampled: before each window [default there:
+    /// as many as are needed].
     ///
     /// If the run ends before that, there are no statistics of what was to be measured: a warning says so,
     /// and the exit code is 1 where the guest's is 0.
@@ -174,6 +180,8 @@ pub struct RunArgs {
     pub trace_file: Option<PathBuf>,
     #[command(flatten)]
     pub inspect: InspectArgs,
+    #[command(flatten)]
+    pub sampling: SampleArgs,
     /// At the end, write where translated code is to /tmp/perf-PID.map, for Linux perf.
     #[arg(long)]
     pub perf_map: bool,

@@ -17,12 +17,15 @@ use crate::nvmm::NvmmCommand;
 use crate::off2f::Off2fCommand;
 use crate::output::{Exit, Messages};
 use crate::remote::ctl::CtlArgs;
+use crate::report::ReportArgs;
 use crate::run::{CompareArgs, RunProgramArgs};
 use crate::snapshot::{ResumeArgs, SnapshotCommand};
 use crate::suite::SuiteCommand;
+use crate::sweep::SweepArgs;
+use crate::window::WindowCommand;
 use crate::{
     bare, bench, boot, cache, crash, disasm, doctor, image, iomap, machine, mem, native, nvmm,
-    off2f, remote, run, snapshot, suite,
+    off2f, remote, report, run, snapshot, suite, sweep, window,
 };
 use clap::{Parser, Subcommand};
 
@@ -45,7 +48,8 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Run(RunProgramArgs),
-    Compare(CompareArgs),
+    Compare(Box<CompareArgs>),
+    Report(ReportArgs),
     Boot(BootArgs),
     Resume(ResumeArgs),
     Bare(BareArgs),
@@ -72,6 +76,9 @@ pub enum Command {
     Native(Box<NativeArgs>),
     #[command(subcommand)]
     Suite(Box<SuiteCommand>),
+    Sweep(SweepArgs),
+    #[command(subcommand)]
+    Window(WindowCommand),
 }
 
 impl Command {
@@ -80,6 +87,7 @@ impl Command {
         match self {
             Command::Run(_) | Command::Compare(_) | Command::Boot(_) | Command::Resume(_) => true,
             Command::Bare(_) | Command::Bench(_) | Command::Mem(_) => true,
+            Command::Window(_) => true,
             // It reads or writes whole images.
             Command::Nvmm(_) => true,
             Command::Crash(_) => true,
@@ -90,7 +98,11 @@ impl Command {
             }
             Command::Snapshot(c) => matches!(c, SnapshotCommand::Boot { .. }),
             Command::Disasm(_) | Command::Machine(_) | Command::Ctl(_) | Command::Iomap(_) => false,
-            Command::Off2f(_) | Command::Cache(_) | Command::Doctor(_) => false,
+            Command::Off2f(_) | Command::Cache(_) | Command::Doctor(_) | Command::Report(_) => {
+                false
+            }
+            // Another program takes its place.
+            Command::Sweep(_) => false,
         }
     }
 
@@ -99,6 +111,7 @@ impl Command {
         match self {
             Command::Run(a) => run::command(a, out),
             Command::Compare(a) => run::compare(a, out),
+            Command::Report(a) => report::command(a, out),
             Command::Boot(a) => boot::command(a, out),
             Command::Bare(a) => bare::command(a, out),
             Command::Disasm(a) => disasm::command(a),
@@ -117,6 +130,8 @@ impl Command {
             Command::Iomap(a) => iomap::command(a, out),
             Command::Native(a) => native::command(a, out),
             Command::Suite(c) => suite::command(c, out),
+            Command::Sweep(a) => sweep::command(a),
+            Command::Window(c) => window::command(c, out),
         }
     }
 }

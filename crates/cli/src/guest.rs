@@ -8,17 +8,19 @@ use crate::output::{self, Exit, Messages, MEANINGLESS, SUCCESS};
 use crate::perfmap;
 use crate::profiling::Profiling;
 use crate::remote;
+use crate::sampling::Vectors;
 use crate::tables;
 use crate::trace::{BusTrace, Traced, Tracer};
 use anyhow::{bail, Context};
 use nagori_isa::Extensions;
-use nagori_machine::{Machine, DEFAULT_SKEW};
+use nagori_machine::{Machine, Report, DEFAULT_SKEW};
 use nagori_platform::config::Machine as Description;
 use nagori_platform::loader::{Plan, Symbols};
 use nagori_session::devices::Devices;
 use nagori_session::drive::Terminal;
 use nagori_session::guest::{self, RunServices};
 use nagori_session::problems::{self, Asked, Problem};
+use nagori_session::sampling::{self, Sampled};
 use nagori_session::{End, Job};
 use serde_json::json;
 use std::path::Path;
@@ -47,7 +49,11 @@ pub fn exit_with(end: End, problems: &[Problem]) -> Exit {
 pub fn job(plan: Plan, args: &RunArgs) -> Job {
     Job {
         engine: args.engine(),
-        warm_up: args.warm_up.unwrap_or(0),
+        // Else it is that of windows.
+        warm_up: args
+            .warm_up
+            .filter(|_| !args.sampling.is_sampled())
+            .unwrap_or(0),
         max_instructions: args.max_instructions,
         nvmm: args.nvmm.nvmm_image.clone(),
         saving: args.take.saving(),
@@ -120,6 +126,8 @@ pub fn run(
         failure: None,
     };
     let args = attended.args;
+    let samples = args.sampling.asked(args.warm_up)?;
+    check_sampled(args)?;
     // Files of results are opened first: if one cannot be written, that is reported before the run.
     let stats = args.open_stats()?;
     args.take.check()?;
@@ -146,6 +154,10 @@ pub fn run(
     let program = (attended.program.as_deref(), &attended.symbols);
     let profiling = Profiling::start(&mut machine, inspect, program)?;
     let host = Host::start(&mut machine, args.wants_stats());
+    if let Some(asked) = &samples {
+        asked.begin(&mut machine, attended.devices, job.engine)?;
+    }
+    let vectors = Vectors::begin(&args.sampling, &mut machine)?;
     let mut console = Console::open(attended.console, messages)?;
     let end = {
         let statistics = |m: &Machine| tables::machine(m) + &host.table(m);
@@ -159,31 +171,38 @@ pub fn run(
         failed.into_iter().for_each(|e| done.add(Err(e.into())));
         end.map_err(Into::into)
     };
+    let sampled = sampling::end(&mut machine);
+    if let Some(v) = vectors {
+        done.add(v.end(&mut machine));
+    }
     if args.perf_map {
         done.add(perfmap::write(&machine, &attended.symbols, messages));
     }
     if let Some(p) = profiling {
-        done.add(p.finish(&mut machine));
+        done.add(p.finish(&mut machine).map(|_| ()));
     }
     let end = done.unless(end)?;
+    let sampled = sampled?;
     done.add(console.close());
     if let Some(text) = end.message() {
         messages.note(&text);
     }
     let asked = Asked {
         regions: false,
-        warm_up: args.warm_up,
+        warm_up: args.warm_up.filter(|_| samples.is_none()),
     };
-    let problems = match end {
+    let mut problems = match end {
         // It continues from the snapshot.
         End::Saved => Vec::new(),
         _ => problems::of(&machine, asked),
     };
+    problems.extend(sampled.iter().flat_map(problems::of_samples));
     for p in &problems {
         messages.warning(&p.message);
     }
     let exit = exit_with(end, &problems);
-    done.add(report(&machine, args, stats, (end, exit), &problems, &host));
+    let figures = (&machine, sampled.as_ref());
+    done.add(report(figures, args, stats, (end, exit), &problems, &host));
     done.end()?;
     Ok(exit)
 }
@@ -220,8 +239,30 @@ impl Done<'_> {
     }
 }
 
+/// What a sampled run cannot have.
+fn check_sampled(args: &RunArgs) -> anyhow::Result<()> {
+    let a = &args.sampling;
+    let (option, is) = match a.bbv {
+        Some(_) => ("--bbv", true),
+        None => ("--timing sampled", a.is_sampled()),
+    };
+    let others = [
+        ("--functional", args.functional && a.is_sampled()),
+        ("--parallel", args.parallel),
+        ("--trace", !args.trace.is_empty()),
+        ("--profile", args.inspect.profile.is_some()),
+        ("--gdb", args.inspect.gdb.is_some()),
+        ("--power-cut-at", !args.power.cuts().points.is_empty()),
+        ("--nvmm-image", args.nvmm.nvmm_image.is_some()),
+    ];
+    match others.iter().find(|o| is && o.1) {
+        Some((other, _)) => bail!("{other}: not with {option}: most of the run is functional"),
+        None => Ok(()),
+    }
+}
+
 fn report(
-    machine: &Machine,
+    (machine, sampled): (&Machine, Option<&Sampled>),
     args: &RunArgs,
     to: Option<Staged>,
     (end, exit): (End, Exit),
@@ -240,9 +281,29 @@ fn report(
         return Ok(());
     };
     let text = match format {
-        StatsFormat::Table => tables::machine(machine) + &host.table(machine),
+        StatsFormat::Table => {
+            let text = match (sampled, sampled.and_then(estimate)) {
+                (Some(s), Some(r)) => {
+                    format!("{}\n{}", crate::sampling::as_table(s), tables::one(&r))
+                }
+                (Some(s), None) => crate::sampling::as_table(s) + "\n" + &tables::machine(machine),
+                (None, _) => tables::machine(machine),
+            };
+            text + &host.table(machine)
+        }
         StatsFormat::Json => {
             let mut value = tables::machine_json(machine);
+            if let Some(s) = sampled {
+                value["sampled"] = crate::sampling::as_json(s);
+            }
+            if let Some(r) = sampled.and_then(estimate) {
+                let all = tables::to_json(&r);
+                for (key, v) in all.as_object().into_iter().flatten() {
+                    value[key] = v.clone();
+                }
+                // These are of the functional run.
+                (value["regions"], value["marks"]) = (json!(null), json!([]));
+            }
             value["host"] = host.json(machine);
             value["end"] = json!({"why": end.name(), "exit_code": exit.0});
             value["problems"] = json!(problems);
@@ -253,4 +314,9 @@ fn report(
         None => output::print(&text),
         Some(file) => file.put(text.as_bytes()).context("--stats-file"),
     }
+}
+
+/// The estimate of a run that was not measured as a whole.
+fn estimate(s: &Sampled) -> Option<Report> {
+    (!s.is_whole()).then(|| s.report()).flatten()
 }

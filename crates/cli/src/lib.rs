@@ -3,6 +3,7 @@
 
 mod again;
 mod args;
+mod axes;
 mod bare;
 mod bench;
 mod boot;
@@ -12,6 +13,7 @@ mod console;
 mod crash;
 mod disasm;
 mod doctor;
+mod figures;
 mod guest;
 mod hints;
 mod host;
@@ -28,14 +30,20 @@ mod output;
 mod perfmap;
 mod plot;
 mod profiling;
+mod python;
 mod remote;
+mod report;
 mod run;
+mod run_times;
 mod sample;
+mod sampling;
 mod signals;
 mod snapshot;
 mod suite;
+mod sweep;
 mod tables;
 mod trace;
+mod window;
 
 use clap::{CommandFactory, Parser};
 use commands::Cli;

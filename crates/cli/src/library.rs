@@ -5,11 +5,13 @@
 
 use crate::commands::{Cli, Command};
 use crate::crash;
+use crate::mem;
+use crate::mem::args::MemCommand;
 use crate::mem::report::{About, Report};
 use crate::remote;
 use crate::{bare, boot, guest, hints, run, tables};
 use anyhow::anyhow;
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches, Parser};
 use nagori_machine::Machine;
 use nagori_memtime::ModelStats;
 use nagori_memtrace::drive::Outcome;
@@ -18,12 +20,13 @@ use nagori_session::drive::Terminal;
 use nagori_session::guest::RunServices;
 use nagori_session::problems::{self, Asked, Problem};
 use nagori_session::program::Captured;
-use nagori_session::{Caller, End, Interrupted, Port};
+use nagori_session::{image, Caller, End, Interrupted, Port, Rootfs};
 use serde_json::{json, Value};
 use std::io;
 
 pub use crate::crash::Checker;
 pub use crate::guest::Software;
+pub use nagori_suite::MODEL;
 
 /// A run that has ended.
 pub struct Ended {
@@ -38,18 +41,21 @@ fn read(options: &[String]) -> anyhow::Result<Command> {
     let words = std::iter::once("nagori").chain(options.iter().map(String::as_str));
     match Cli::try_parse_from(words) {
         Ok(cli) => Ok(cli.command),
-        Err(e) => {
-            let text = hints::hinted(e, &Cli::command(), options).to_string();
-            // Behind it is how the command line is used.
-            let text = text.split("\n\nUsage:").next().unwrap_or_default();
-            let text = text
-                .split("\n\nFor more information")
-                .next()
-                .unwrap_or_default();
-            let text = text.strip_prefix("error: ").unwrap_or(text);
-            Err(anyhow!("{}", text.trim_end()))
-        }
+        Err(e) => Err(wrong(e, options)),
     }
+}
+
+/// The error of a command line, without how the command is used.
+fn wrong(e: clap::Error, options: &[String]) -> anyhow::Error {
+    let text = hints::hinted(e, &Cli::command(), options).to_string();
+    // Behind it is how the command line is used.
+    let text = text.split("\n\nUsage:").next().unwrap_or_default();
+    let text = text
+        .split("\n\nFor more information")
+        .next()
+        .unwrap_or_default();
+    let text = text.strip_prefix("error: ").unwrap_or(text);
+    anyhow!("{}", text.trim_end())
 }
 
 fn other(wanted: &str) -> anyhow::Error {
@@ -118,6 +124,74 @@ pub fn bare(options: &[String], caller: &dyn Caller) -> anyhow::Result<Ended> {
     })
 }
 
+/// Checks the options of many commands that have a result for programs (`run`, `bare`, `crash`, `mem run`), and nothing
+/// that lies behind them: what is wrong with each.
+pub fn check(all: &[Vec<String>]) -> Vec<Option<String>> {
+    // Made once: that takes longer than reading a command line.
+    let mut known = Cli::command();
+    let mut one = |options: &Vec<String>| -> anyhow::Result<()> {
+        let words = std::iter::once("nagori").chain(options.iter().map(String::as_str));
+        let read = known.try_get_matches_from_mut(words);
+        let cli = read.and_then(|m| Cli::from_arg_matches(&m));
+        match cli.map_err(|e| wrong(e, options))?.command {
+            Command::Run(_) | Command::Bare(_) | Command::Crash(_) => Ok(()),
+            Command::Mem(MemCommand::Run(_)) => Ok(()),
+            _ => Err(other("run, bare, crash or mem run")),
+        }
+    };
+    { all.iter() }
+        .map(|options| one(options).err().map(|e| e.to_string()))
+        .collect()
+}
+
+/// The names of a command's options, such as `run` or `mem run`; nothing if there is no such command.
+pub fn option_names(command: &str) -> Vec<String> {
+    let all = Cli::command();
+    let found = { command.split(' ') }.try_fold(&all, |c, word| c.find_subcommand(word));
+    let arguments = found.into_iter().flat_map(clap::Command::get_arguments);
+    let names = arguments.filter_map(|a| a.get_long().map(str::to_owned));
+    names.collect()
+}
+
+/// The guest's software that a command with these options (`run`, `crash`) starts from, which is built if it is not there:
+/// the key of its image, and that of its root file system, or the file.
+pub fn image(options: &[String], caller: &dyn Caller) -> anyhow::Result<Value> {
+    let (source, modules, root) = match read(options)? {
+        Command::Run(a) => run::software(&a)?,
+        Command::Crash(a) => crash::software(&a.explore),
+        _ => return Err(other("run or crash")),
+    };
+    let mut wanted = source.options()?;
+    wanted.add_modules(&modules);
+    let image = image::build(&wanted, caller)?;
+    let root = match root {
+        Rootfs::Smallest => Value::Null,
+        Rootfs::Named(name) => match image::rootfs::by_name(&wanted, &name, caller)? {
+            Some(root) => json!({"key": root.manifest.key}),
+            None => json!({"file": image::rootfs::find(&wanted, &name, caller)?}),
+        },
+    };
+    Ok(json!({"image": image.manifest.key, "root": root}))
+}
+
+/// Plays a trace into a memory: `mem run` and its options. The report, without figures of the host.
+pub fn mem(options: &[String], caller: &dyn Caller) -> anyhow::Result<Value> {
+    let Command::Mem(MemCommand::Run(a)) = read(options)? else {
+        return Err(other("mem run"));
+    };
+    without_host(mem::report_of(&a, caller)?)
+}
+
+/// A report without figures of the host.
+fn without_host(report: Report) -> anyhow::Result<Value> {
+    let mut value = serde_json::to_value(report)?;
+    if let Some(fields) = value.as_object_mut() {
+        fields.remove("cpu_seconds");
+        fields.remove("requests_per_cpu_second");
+    }
+    Ok(value)
+}
+
 /// What a machine has cost so far, or in all if its run has ended, in the form of a program's result.
 pub fn machine_result(machine: &Machine, end: Option<End>, problems: &[Problem]) -> Value {
     let report = machine.report();
@@ -143,6 +217,9 @@ pub fn bare_software(options: &[String], caller: &dyn Caller) -> anyhow::Result<
     let Command::Bare(a) = read(options)? else {
         return Err(other("bare"));
     };
+    if a.run_args.sampling.is_sampled() || a.run_args.sampling.bbv.is_some() {
+        return Err(anyhow!("--timing sampled and --bbv: of `nagori bare` by the command only, which has their results"));
+    }
     Ok(bare::prepare(&a, caller)?.0)
 }
 
@@ -260,11 +337,5 @@ pub fn memory_result(
         mode: mode.into(),
         ignored_times: false,
     };
-    let mut value = serde_json::to_value(Report::new(about, outcome, stats, 0.0))?;
-    if let Some(fields) = value.as_object_mut() {
-        // Figures of the host.
-        fields.remove("cpu_seconds");
-        fields.remove("requests_per_cpu_second");
-    }
-    Ok(value)
+    without_host(Report::new(about, outcome, stats, 0.0))
 }

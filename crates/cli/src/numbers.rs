@@ -64,6 +64,15 @@ pub fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A number with its unit, as in descriptions.
+pub fn with_unit(text: &str) -> Option<(f64, &str)> {
+    let t = text.trim();
+    let end = t.find(|c: char| !(c.is_ascii_digit() || ".-+".contains(c)));
+    let (n, unit) = t.split_at(end.unwrap_or(t.len()));
+    let n: f64 = n.parse().ok()?;
+    n.is_finite().then_some((n, unit.trim()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -146,7 +146,7 @@ pub fn command(command: &NvmmCommand, messages: &Messages) -> anyhow::Result<Exi
             let right = Image::open(right, Access::Read)?;
             let found = left.compare(&right)?;
             let base = left.header().geometry.base;
-            if json {
+            if *json {
                 output::print_json(&differences_json(&found, base))?
             } else {
                 output::print(&differences(&found, base, *all))?

@@ -104,7 +104,7 @@ pub fn command(command: &Off2fCommand, messages: &Messages) -> anyhow::Result<Ex
         }
         What::Show { file, json } => {
             let value = describe(&read(file)?).with_context(|| file.display().to_string())?;
-            if json {
+            if *json {
                 output::print_json(&value)?
             } else {
                 output::print(&table(&value))?

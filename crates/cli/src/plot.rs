@@ -1,61 +1,95 @@
-//! Plots: their files, fonts and colours.
+//! Files of plots, and how they look.
 
 use crate::output::file::{self, Staged};
 use crate::output::Messages;
 use anyhow::{bail, Context};
+use clap::Args;
 use nagori_memtime::Method;
-use plotters::coord::Shift;
-use plotters::prelude::*;
-use plotters::style::{register_font, FontStyle};
-use std::path::Path;
-use std::sync::Once;
+use nagori_plot::{Chart, Font, Format, Look};
+use std::path::{Path, PathBuf};
 
-/// The font of all plots.
-pub const FONT: &str = "DejaVu Sans";
-/// Colour of lines and text.
-pub const INK: RGBColor = RGBColor(34, 34, 34);
+/// Least and greatest edge of a plot, in pixels.
+const EDGES: [u32; 2] = [200, 8000];
+/// Least and greatest height of its text.
+const TEXTS: [f64; 2] = [6.0, 60.0];
 
-/// Colours that colour-blind people can distinguish (Okabe and Ito), in the order in which series take them.
-pub const COLOURS: [RGBColor; 7] = [
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(230, 159, 0),
-    RGBColor(86, 180, 233),
-    RGBColor(90, 90, 90),
-];
+/// How a plot looks.
+#[derive(Debug, Clone, Default, Args)]
+pub struct LookArgs {
+    /// Width and height of the plot in pixels (PNG files have twice as many), such as 900x600, or its width
+    /// [default: what it needs].
+    #[arg(long, value_name = "WIDTH[xHEIGHT]", value_parser = size, help_heading = "Plot")]
+    pub plot_size: Option<(u32, Option<u32>)>,
+    /// Font of the plot: a TrueType or OpenType file [default: DejaVu Sans].
+    #[arg(long, value_name = "FILE", help_heading = "Plot")]
+    pub plot_font: Option<PathBuf>,
+    /// Height of the plot's text in pixels [default: 14].
+    #[arg(long, value_name = "PIXELS", value_parser = text, help_heading = "Plot")]
+    pub plot_text: Option<f64>,
+}
 
-/// The colour of a delay method, of the same set.
-pub fn colour(m: Method) -> RGBColor {
-    match m {
-        Method::Dram => RGBColor(153, 153, 153),
-        Method::Coarse => RGBColor(86, 180, 233),
-        Method::Fine => RGBColor(230, 159, 0),
-        Method::Extended => RGBColor(0, 114, 178),
+/// `WIDTH` or `WIDTHxHEIGHT`.
+fn size(given: &str) -> Result<(u32, Option<u32>), String> {
+    let [least, most] = EDGES;
+    let edge = |t: &str| match t.trim().parse() {
+        Ok(n) if (least..=most).contains(&n) => Ok(n),
+        _ => Err(format!("`{t}`: expected {least} to {most} pixels")),
+    };
+    match given.split_once('x') {
+        Some((w, h)) => Ok((edge(w)?, Some(edge(h)?))),
+        None => Ok((edge(given)?, None)),
     }
 }
 
-/// Format of a plot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    /// Vectors, as text.
-    Svg,
-    /// Pixels.
-    Png,
+fn text(given: &str) -> Result<f64, String> {
+    let [least, most] = TEXTS;
+    match given.parse() {
+        Ok(n) if (least..=most).contains(&n) => Ok(n),
+        _ => Err(format!("expected {least} to {most} pixels")),
+    }
 }
 
-/// The format by the file's name; standard output gets vectors.
-fn format(path: &Path) -> anyhow::Result<Format> {
+impl LookArgs {
+    /// The look that is asked for.
+    pub fn look(&self) -> anyhow::Result<Look> {
+        let mut look = Look::default();
+        if let Some((width, height)) = self.plot_size {
+            look.width = Some(width.into());
+            look.height = height.map(f64::from);
+        }
+        if let Some(text) = self.plot_text {
+            look.text = text;
+        }
+        if let Some(path) = &self.plot_font {
+            let of = || format!("--plot-font {}", path.display());
+            let bytes = std::fs::read(path).with_context(of)?;
+            look.font = Font::read(bytes).with_context(of)?;
+        }
+        Ok(look)
+    }
+}
+
+/// The colour of a delay method, as charts count them.
+pub fn colour(m: Method) -> usize {
+    match m {
+        Method::Dram => 6,
+        Method::Coarse => 5,
+        Method::Fine => 4,
+        Method::Extended => 0,
+    }
+}
+
+/// The form by the file's name; standard output gets vectors.
+pub fn format(path: &Path) -> anyhow::Result<Format> {
     if file::is_stdout(path) {
         return Ok(Format::Svg);
     }
-    match path.extension().and_then(|e| e.to_str()) {
-        Some("svg") => Ok(Format::Svg),
-        Some("png") => Ok(Format::Png),
-        _ => bail!(
-            "--plot {}: the name must end in .svg or .png",
-            path.display()
+    match Format::of(path) {
+        Some(f) => Ok(f),
+        None => bail!(
+            "{}: the name must end in {}",
+            path.display(),
+            Format::ENDINGS
         ),
     }
 }
@@ -63,29 +97,46 @@ fn format(path: &Path) -> anyhow::Result<Format> {
 /// The file of `--plot`, before there is anything to draw.
 pub struct Picture {
     format: Format,
+    look: Look,
     name: String,
     file: Staged,
 }
 
 impl Picture {
     /// Checks that a plot can be written under this name.
-    pub fn create(path: &Path) -> anyhow::Result<Picture> {
+    pub fn create(path: &Path, look: &LookArgs) -> anyhow::Result<Picture> {
         Ok(Picture {
-            format: format(path)?,
+            format: format(path).context("--plot")?,
+            look: look.look()?,
             name: path.display().to_string(),
             file: Staged::create(path).context("--plot")?,
         })
     }
 
-    /// Its format.
-    pub fn format(&self) -> Format {
-        self.format
+    /// The one that an option asks for, if it does.
+    pub fn wanted(path: Option<&Path>, look: &LookArgs) -> anyhow::Result<Option<Picture>> {
+        if path.is_none()
+            && (look.plot_size.is_some() || look.plot_font.is_some() || look.plot_text.is_some())
+        {
+            bail!("--plot-size, --plot-font and --plot-text are of a plot, but there is no --plot");
+        }
+        path.map(|p| Picture::create(p, look)).transpose()
     }
 
-    /// Writes what was drawn.
-    pub fn finish(self, bytes: &[u8], messages: &Messages) -> anyhow::Result<()> {
+    /// Draws a chart into it.
+    pub fn draw(self, chart: &Chart, messages: &Messages) -> anyhow::Result<()> {
+        let bytes =
+            bytes(chart, self.format, &self.look).context("--plot: cannot draw the plot")?;
         let shown = self.file.is_stdout();
-        self.file.put(bytes).context("--plot")?;
+        self.file.put(&bytes).context("--plot")?;
+        if let (Some(asked), true) = (self.look.height, self.format != Format::Vega) {
+            let is = nagori_plot::layout(chart, &self.look)?.height;
+            if is > asked + 1.0 {
+                messages.note(&format!(
+                    "the plot is {is:.0} pixels high: its texts have no room in {asked:.0}"
+                ));
+            }
+        }
         if !shown {
             messages.note(&format!("the plot is {}", self.name));
         }
@@ -93,25 +144,14 @@ impl Picture {
     }
 }
 
-/// A pixel plot as a file; the library writes such files only by name.
-pub fn png(
-    size: (u32, u32),
-    draw: impl FnOnce(&DrawingArea<BitMapBackend<'_>, Shift>) -> anyhow::Result<()>,
-) -> anyhow::Result<Vec<u8>> {
-    let file = tempfile::Builder::new().suffix(".png").tempfile()?;
-    let root = BitMapBackend::new(file.path(), size).into_drawing_area();
-    draw(&root)?;
-    drop(root);
-    Ok(std::fs::read(file.path())?)
+/// A chart as a file.
+pub fn bytes(chart: &Chart, format: Format, look: &Look) -> anyhow::Result<Vec<u8>> {
+    Ok(nagori_plot::file(chart, format, look)?)
 }
 
-/// Registers [`FONT`]. The fonts are embedded, so that plots are the same everywhere.
-pub fn register_fonts() {
-    static FONTS: Once = Once::new();
-    FONTS.call_once(|| {
-        let _ = register_font(FONT, FontStyle::Normal, dejavu::sans::regular());
-        let _ = register_font(FONT, FontStyle::Bold, dejavu::sans::bold());
-    });
+#[cfg(test)]
+pub fn svg(chart: &Chart) -> String {
+    nagori_plot::svg(chart, &Look::default()).unwrap()
 }
 
 #[cfg(test)]
@@ -123,10 +163,27 @@ mod tests {
         let of = |name: &str| format(Path::new(name)).ok();
         assert_eq!([of("a.svg"), of("-")], [Some(Format::Svg); 2]);
         assert_eq!(of("a.png"), Some(Format::Png));
+        assert_eq!(of("a.pdf"), Some(Format::Pdf));
+        assert_eq!([of("a.vl.json"), of("a.json")], [Some(Format::Vega); 2]);
         let e = format(Path::new("a.jpg")).unwrap_err().to_string();
-        assert!(e.contains(".svg or .png"), "{e}");
-        let e = Picture::create(Path::new("/no/such/a.svg")).err().unwrap();
+        assert!(e.contains(".svg, .png, .pdf or .vl.json"), "{e}");
+        let e = Picture::create(Path::new("/no/such/a.svg"), &LookArgs::default())
+            .err()
+            .unwrap();
         let e = std::format!("{e:#}");
         assert!(e.contains("no directory /no/such"), "{e}");
+    }
+
+    #[test]
+    fn looks_are_checked() {
+        assert_eq!(size("900x600"), Ok((900, Some(600))));
+        assert_eq!(size("900"), Ok((900, None)));
+        assert!(size("9x9").is_err() && size("900x").is_err() && size("wide").is_err());
+        assert!(text("14").is_ok() && text("1").is_err());
+        let look = LookArgs {
+            plot_text: Some(12.0),
+            ..LookArgs::default()
+        };
+        assert!(Picture::wanted(None, &look).is_err());
     }
 }

@@ -8,6 +8,8 @@ use nagori_machine::{Attribution, Machine};
 use nagori_platform::loader;
 use nagori_profile::{folded, kernel, pprof, Lines, Profile, Region, Space, Symbols};
 use nagori_ram::GuestRam;
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::io::BufWriter;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,6 +40,26 @@ impl Attribution for Shared {
     }
 }
 
+/// Most functions of a table.
+const FUNCTIONS: usize = 25;
+
+/// How long a function has waited for a memory.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Waiting {
+    /// Its name, or its address.
+    pub function: String,
+    /// The program or kernel that it is of.
+    pub space: String,
+    /// `user`, `supervisor` or `machine`.
+    pub privilege: &'static str,
+    /// `dram` or `nvmm`.
+    pub memory: &'static str,
+    /// In nanoseconds, of all harts.
+    pub ns: u64,
+    /// Of all waiting.
+    pub share: f64,
+}
+
 /// A profile that is being collected.
 pub struct Profiling {
     profile: Arc<Mutex<Profile>>,
@@ -61,15 +83,6 @@ impl Profiling {
         let Some(path) = &a.profile else {
             return Ok(None);
         };
-        let mut symbols = Symbols::default();
-        for given in &a.profile_symbols {
-            add(&mut symbols, given)?;
-        }
-        if !own.is_empty() {
-            let table = own.iter().map(|(a, n, s)| (a, n, s.to_string()));
-            symbols.add_table(program.unwrap_or_default(), table.collect(), 0);
-        }
-        let knows_kernel = add_kernel(&mut symbols, machine.ram());
         let create = |path: &Path| Staged::create(path).context("--profile").map(Some);
         let only_text = path.extension().is_some_and(|e| e == FOLDED);
         let (binary, text) = match only_text {
@@ -83,6 +96,29 @@ impl Profiling {
                 (create(path)?, create(Path::new(&text))?)
             }
         };
+        let profiling = Profiling::collect(machine, a, (program, own))?;
+        Ok(Some(Profiling {
+            binary,
+            text,
+            ..profiling
+        }))
+    }
+
+    /// The same, but no files are written.
+    pub fn collect(
+        machine: &mut Machine,
+        a: &InspectArgs,
+        (program, own): (Option<&str>, &loader::Symbols),
+    ) -> anyhow::Result<Profiling> {
+        let mut symbols = Symbols::default();
+        for given in &a.profile_symbols {
+            add(&mut symbols, given)?;
+        }
+        if !own.is_empty() {
+            let table = own.iter().map(|(a, n, s)| (a, n, s.to_string()));
+            symbols.add_table(program.unwrap_or_default(), table.collect(), 0);
+        }
+        let knows_kernel = add_kernel(&mut symbols, machine.ram());
         let period = machine.config().core_period().fraction();
         let mut profile = Profile::new(symbols, period);
         if let Some(program) = program {
@@ -90,16 +126,16 @@ impl Profiling {
         }
         let profile = Arc::new(Mutex::new(profile));
         machine.set_attribution(Some(Box::new(Shared(profile.clone()))));
-        Ok(Some(Profiling {
+        Ok(Profiling {
             profile,
-            binary,
-            text,
+            binary: None,
+            text: None,
             knows_kernel,
-        }))
+        })
     }
 
-    /// Writes the files.
-    pub fn finish(self, machine: &mut Machine) -> anyhow::Result<()> {
+    /// Writes the files; returns the functions that have waited longest.
+    pub fn finish(self, machine: &mut Machine) -> anyhow::Result<Vec<Waiting>> {
         machine.set_attribution(None);
         let ns = machine.report().elapsed_ps / 1000;
         let mut profile = lock(&self.profile);
@@ -111,12 +147,49 @@ impl Profiling {
             pprof::write(&profile, ns, BufWriter::new(&mut file)).context("--profile")?;
             file.finish().context("--profile")?;
         }
-        match self.text {
-            Some(file) => file.put(folded::folded(&profile).as_bytes()),
-            None => Ok(()),
+        if let Some(file) = self.text {
+            let text = folded::folded(&profile);
+            file.put(text.as_bytes()).context("--profile")?;
         }
-        .context("--profile")
+        Ok(functions(&profile))
     }
+}
+
+/// The functions that have waited longest, each with its own waiting, not that of those that it has called.
+fn functions(p: &Profile) -> Vec<Waiting> {
+    let mut all: BTreeMap<(String, String, &str, &str), u64> = BTreeMap::new();
+    for (key, v) in p.rows() {
+        let function = match p.stack(key.frames).first() {
+            Some(&at) => match p.symbols().lookup(at) {
+                Some(s) => s.name.clone(),
+                None => format!("{at:#x}"),
+            },
+            None => "(unknown)".into(),
+        };
+        let of = (
+            function,
+            p.space_name(key.space),
+            key.privilege_name(),
+            key.region.name(),
+        );
+        *all.entry(of).or_default() += v.cycles;
+    }
+    let total = p.total().cycles.max(1) as f64;
+    let mut all: Vec<Waiting> = { all.into_iter() }
+        .filter(|(_, cycles)| *cycles > 0)
+        .map(|((function, space, privilege, memory), cycles)| Waiting {
+            function,
+            space,
+            privilege,
+            memory,
+            ns: p.ns(cycles),
+            share: cycles as f64 / total,
+        })
+        .collect();
+    // Those that are equal stay in the order of their names.
+    all.sort_by(|a, b| b.share.total_cmp(&a.share));
+    all.truncate(FUNCTIONS);
+    all
 }
 
 /// Adds the functions of the kernel in a machine's memory; whether there is one.

@@ -360,7 +360,8 @@ pub fn machine_json(m: &Machine) -> Value {
     value
 }
 
-fn one(r: &Report) -> String {
+/// All statistics of a stretch of time.
+pub fn one(r: &Report) -> String {
     let mut out = format!(
         "machine {}: {} of guest time, {} instructions, {}\n\n",
         r.machine,

@@ -126,12 +126,20 @@ impl Zipf {
     fn integral(&self, x: f64) -> f64 {
         let log = libm::log(x);
         let t = (1.0 - self.s) * log;
-        log * if t.abs() > 1e-8 { libm::expm1(t) / t } else { 1.0 }
+        log * if t.abs() > 1e-8 {
+            libm::expm1(t) / t
+        } else {
+            1.0
+        }
     }
 
     fn inverse(&self, x: f64) -> f64 {
         let t = (x * (1.0 - self.s)).max(-1.0);
-        let f = if t.abs() > 1e-8 { libm::log1p(t) / t } else { 1.0 };
+        let f = if t.abs() > 1e-8 {
+            libm::log1p(t) / t
+        } else {
+            1.0
+        };
         libm::exp(f * x)
     }
 

@@ -33,7 +33,7 @@ mod _nagori {
     #[pymodule_export]
     use super::memory::play;
     #[pymodule_export]
-    use super::run::{bare, run};
+    use super::run::{bare, check, image, mem, option_names, run};
 
     /// Does what the command does with these arguments, the first of which is its name; its exit code.
     #[pyfunction]
@@ -44,6 +44,8 @@ mod _nagori {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         // Of the package and of the command.
-        module.add("VERSION", env!("CARGO_PKG_VERSION"))
+        module.add("VERSION", env!("CARGO_PKG_VERSION"))?;
+        // Of the sources on which figures depend.
+        module.add("MODEL", nagori_cli::library::MODEL)
     }
 }

@@ -54,3 +54,55 @@ pub fn bare<'py>(
     let caller = PyCaller::new(log, cancel);
     left(py, &caller, || library::bare(&options, &caller))
 }
+
+/// Checks the options of commands, and nothing that lies behind them: what is wrong with each.
+#[pyfunction]
+pub fn check(commands: Vec<Vec<String>>) -> Vec<Option<String>> {
+    library::check(&commands)
+}
+
+/// The names of a command's options, without dashes before them.
+#[pyfunction]
+pub fn option_names(command: &str) -> Vec<String> {
+    library::option_names(command)
+}
+
+/// The guest's software that a command with these options starts from, as JSON; it is built if it is not there.
+#[pyfunction]
+#[pyo3(signature = (options, log, cancel))]
+pub fn image(
+    py: Python<'_>,
+    options: Vec<String>,
+    log: Py<PyAny>,
+    cancel: Option<&Cancel>,
+) -> PyResult<String> {
+    let caller = PyCaller::new(log, cancel);
+    value(py, &caller, || library::image(&options, &caller))
+}
+
+/// Plays a trace as `nagori mem run` does with these options: the report as JSON.
+#[pyfunction]
+#[pyo3(signature = (options, log, cancel))]
+pub fn mem(
+    py: Python<'_>,
+    options: Vec<String>,
+    log: Py<PyAny>,
+    cancel: Option<&Cancel>,
+) -> PyResult<String> {
+    let caller = PyCaller::new(log, cancel);
+    value(py, &caller, || library::mem(&options, &caller))
+}
+
+fn value(
+    py: Python<'_>,
+    caller: &PyCaller,
+    work: impl FnOnce() -> anyhow::Result<serde_json::Value> + Send,
+) -> PyResult<String> {
+    let value = py
+        .allow_threads(work)
+        .map_err(|e| Failure::from(e).raise(caller))?;
+    match caller.raised() {
+        Some(e) => Err(e),
+        None => Ok(value.to_string()),
+    }
+}

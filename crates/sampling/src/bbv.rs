@@ -37,9 +37,10 @@ impl Counter {
         }
         let length = if c.word & 3 == 3 { 4 } else { 2 };
         let ends = c.op.is_none_or(ends_block) || c.trap.is_some();
-        let behind = match ends {
-            true => u64::MAX,
-            false => c.pc.wrapping_add(length),
+        let behind = if ends {
+            u64::MAX
+        } else {
+            c.pc.wrapping_add(length)
         };
         self.at[c.hart] = (block, behind);
         if c.trap.is_some() {

@@ -1,7 +1,6 @@
 //! Windows as snapshots, so that they are measured elsewhere.
 
-use crate::pool::Failure;
-use crate::window::{measure, Length, Window};
+use crate::window::{measure, Failure, Length, Window};
 use nagori_machine::snapshot::{Meta, Snapshot};
 use nagori_machine::{Engine, Machine};
 use serde_json::{from_value, to_value, Value};

@@ -29,6 +29,6 @@ pub mod window;
 
 pub use estimate::Interval;
 pub use plan::Plan;
-pub use pool::{Copies, Failure};
+pub use pool::Copies;
 pub use sampler::{Sampled, Sampler};
-pub use window::{Length, Window};
+pub use window::{Failure, Length, Window};

@@ -1,7 +1,7 @@
 //! Threads that measure windows, each in a copy of the machine that follows it from moment to moment.
 
 use crate::pages::Pages;
-use crate::window::{measure, Length, Window};
+use crate::window::{measure, Failure, Length, Window};
 use nagori_machine::{
     Checkpoint, Engine, Machine, MachineError, MachineState, PageContent, Replica,
 };
@@ -9,9 +9,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-
-/// What is wrong, in words.
-pub type Failure = String;
 
 /// Connects a copy to what of the host it may use.
 pub type Connect = Arc<dyn Fn(&mut Machine) -> Result<(), Failure> + Send + Sync>;

@@ -2,9 +2,9 @@
 
 use crate::estimate::{self, scattered, Interval, Weighted};
 use crate::plan::{Plan, LONGEST_WARM_UP, WARM_UP};
-use crate::pool::{Copies, Failure, Pool};
+use crate::pool::{Copies, Pool};
 use crate::totals::{whole, Asleep};
-use crate::window::{Length, Window};
+use crate::window::{Failure, Length, Window};
 use nagori_machine::{Machine, MachineError, Moment, Next, Pace, Progress, Report, Sampling};
 use serde::{Deserialize, Serialize};
 use std::any::Any;
@@ -146,16 +146,22 @@ impl Sampler {
         let variation = estimate::variation(&rates).filter(|_| rates.len() >= LAG as usize / 2);
         let interval = self.plan.interval(start, variation, self.warm_up);
         if self.plan.warm_up.is_none() {
-            // One more step if many of the last windows were not warm.
+            // One more step if the last windows were not warm.
             let last = { self.found[..known].iter().zip(&self.spots) }.rev();
             let last = last.filter_map(|(w, s)| Some((w.as_ref()?, s)));
             let last: Vec<_> = last
                 .filter(|(_, s)| s.length.warm_up == self.warm_up)
                 .take(8)
                 .collect();
-            let cold = last.iter().filter(|(w, _)| w.doubt() > DOUBT).count();
+            let (doubt, time) = last.iter().fold((0, 0), |(d, t), (w, _)| {
+                (
+                    d + w.awake_ps.saturating_sub(w.awake_if_hits_ps),
+                    t + w.awake_ps,
+                )
+            });
             let longest = interval / LONGEST_WARM_UP;
-            if last.len() >= 4 && 4 * cold > last.len() && 4 * self.warm_up <= longest {
+            let cold = doubt as f64 > DOUBT * time as f64;
+            if last.len() >= 4 && cold && 4 * self.warm_up <= longest {
                 self.warm_up *= 4;
             }
         }
@@ -193,9 +199,10 @@ impl Sampler {
             .take(PACE)
             .map(|w| &w.report)
             .collect();
-        let last = match last.is_empty() {
-            true => self.head.iter().collect(),
-            false => last,
+        let last = if last.is_empty() {
+            self.head.iter().collect()
+        } else {
+            last
         };
         let Some(harts) = last.first().map(|r| r.harts.len()) else {
             return;

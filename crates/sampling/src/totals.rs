@@ -2,7 +2,7 @@
 //! and what the windows stand for.
 
 use nagori_machine::Report;
-use serde_json::{Map, Number, Value};
+use serde_json::{Number, Value};
 
 /// Keys that count nothing.
 const FIXED: &[&str] = &[
@@ -23,7 +23,9 @@ const LEAST: &[&str] = &["min"];
 const MOST: &[&str] = &["max"];
 /// What happens as time passes, also while harts sleep.
 const OF_TIME: &[&str] = &["background", "refresh", "refreshes"];
-/// Times and cycles of harts that sleep in between.
+/// What is real.
+const ENERGY: &str = "energy";
+/// When statistics began and ended.
 const BEGIN: &str = "from";
 const END: &str = "to";
 
@@ -49,16 +51,18 @@ pub fn whole(
     let in_windows: f64 = windows.iter().map(|(f, r, _)| f * time(r)).sum();
     let awake: f64 = windows.iter().map(|(f, r, a)| f * (time(r) - a.ps)).sum();
     // What happens with time has happened in all of it.
-    let stretched = match in_windows > 0.0 {
-        true => (awake + asleep.ps) / in_windows,
-        false => 1.0,
+    let stretched = if in_windows > 0.0 {
+        (awake + asleep.ps) / in_windows
+    } else {
+        1.0
     };
     let windows = windows.iter().map(|w| (w.0, w.1, w.2));
     for (n, (factor, report, slept)) in all.into_iter().chain(windows).enumerate() {
         let mut value = serde_json::to_value(report).ok()?;
-        let of_time = match head.is_some() && n == 0 {
-            true => 1.0,
-            false => factor * stretched,
+        let of_time = if head.is_some() && n == 0 {
+            1.0
+        } else {
+            factor * stretched
         };
         scale(&mut value, "", (factor, of_time));
         add_sleep(&mut value, (-slept.ps * factor, -slept.cycles * factor));
@@ -103,10 +107,7 @@ fn scale(v: &mut Value, key: &str, by: (f64, f64)) {
         Value::Object(m) => m.iter_mut().for_each(|(k, v)| scale(v, k, by)),
         Value::Array(a) => a.iter_mut().for_each(|v| scale(v, key, by)),
         Value::Number(n) if counts(key) => {
-            let factor = match OF_TIME.contains(&key) {
-                true => by.1,
-                false => by.0,
-            };
+            let factor = if OF_TIME.contains(&key) { by.1 } else { by.0 };
             *v = real(n.as_f64().unwrap_or(0.0) * factor);
         }
         _ => {}
@@ -163,7 +164,7 @@ fn merge(a: &mut Value, b: Value, key: &str) {
 fn finish(v: &mut Value, key: &str, elapsed: f64) {
     match v {
         Value::Object(m) => {
-            let energy = is_energy(key, m);
+            let energy = key == ENERGY;
             for (k, v) in m.iter_mut() {
                 match (k.as_str(), &*v) {
                     (BEGIN, Value::Number(_)) => *v = Value::from(0u64),
@@ -182,10 +183,6 @@ fn finish(v: &mut Value, key: &str, elapsed: f64) {
         }
         _ => {}
     }
-}
-
-fn is_energy(key: &str, _: &Map<String, Value>) -> bool {
-    key == "energy"
 }
 
 #[cfg(test)]

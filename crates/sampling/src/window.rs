@@ -4,6 +4,9 @@ use nagori_machine::{Machine, Report, Stop};
 use nagori_memtime::Ps;
 use serde::{Deserialize, Serialize};
 
+/// What is wrong, in words.
+pub type Failure = String;
+
 /// How long a window is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Length {
@@ -32,7 +35,7 @@ pub struct Window {
 
 /// Picoseconds that a line of a cold cache may cost, and the part of a window that is looked at again.
 const LINE_PS: u64 = 300_000;
-const WORTH: u64 = 500;
+const WORTH: u64 = 200;
 
 impl Window {
     /// Whether so many lines came for caches that had room that the window is worth a second look.

@@ -19,6 +19,7 @@
 //! | [`Session`] | Debian, booted once; every program runs on a machine of its own from there |
 //! | [`Job`] and [`guest`] | any software on a machine, with a console |
 //! | [`crash`] | contents of NVMM after power cuts from which software does not recover |
+//! | [`sampling`] | windows of a run, measured in copies of its machine |
 //! | [`record`] | memory traces of the host's own programs |
 //! | [`drive`] | the loop around a machine's slices, and the services that take part in it |
 //!
@@ -42,6 +43,7 @@ pub mod problems;
 pub mod program;
 pub mod record;
 pub mod rtc;
+pub mod sampling;
 mod session;
 pub mod snapshot;
 pub mod software;

@@ -1,4 +1,5 @@
 //! Problems that make a run's figures incomplete or misleading.
+use crate::sampling::Sampled;
 use nagori_machine::{Machine, Report};
 use nagori_memtime::params::Delays;
 use nagori_memtime::{Method, Ps};
@@ -72,6 +73,28 @@ pub fn of(m: &Machine, asked: Asked) -> Vec<Problem> {
     // Without a region the timing model was never on; that has been reported already.
     if let (Some(n), true) = (asked.warm_up, all.iter().all(|p| !p.meaningless)) {
         all.extend(warm_up(m, n));
+    }
+    all
+}
+
+/// What windows of a sampled run do not say.
+pub fn of_samples(s: &Sampled) -> Vec<Problem> {
+    let mut all = Vec::new();
+    if s.says_too_little() {
+        all.push(Problem::new(
+            "too-few-windows",
+            true,
+            format!("only {} windows were measured ({} ended with the program): too few for an estimate; ask for shorter ones (--window-length, --warm-up), or for all details (--timing detailed)", s.windows.len(), s.cut),
+        ));
+    }
+    if s.cold > 0 {
+        let least = s.least_time_ps().zip(s.time_ps());
+        let least = least.map_or(0.0, |(low, time)| 100.0 * (1.0 - low.value / time.value));
+        all.push(Problem::new(
+            "windows-not-warm",
+            false,
+            format!("{} of {} windows began with caches that were not warm: the run time may be {least:.1} % shorter than the estimate; a longer --warm-up shows it", s.cold, s.windows.len()),
+        ));
     }
     all
 }

@@ -279,6 +279,8 @@ pub struct Session<'a> {
     node: Option<u32>,
     env: Vec<String>,
     plan: Plan,
+    /// Key of the guest's image.
+    image: String,
     /// The cached boot.
     booted: PathBuf,
     /// The state of the image of NVMM when the machine booted.
@@ -397,6 +399,7 @@ impl<'a> Session<'a> {
             node,
             env,
             plan,
+            image: image.manifest.key.clone(),
             booted,
             image_state,
             _own: own,
@@ -406,6 +409,11 @@ impl<'a> Session<'a> {
     /// The machine's description, with the devices of the session.
     pub fn description(&self) -> &Description {
         &self.description
+    }
+
+    /// Key of the guest's image: equal keys are equal images.
+    pub fn image_key(&self) -> &str {
+        &self.image
     }
 
     /// Whether something of a program is to be on NVMM.

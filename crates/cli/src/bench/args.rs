@@ -3,6 +3,7 @@
 use super::{epoch, fork, io, iomap, mem, off2f, speed, start, vcopy};
 use crate::args::{method, CacheArgs, MachineArgs};
 use crate::numbers::count;
+use crate::plot::LookArgs;
 use clap::{Args, Subcommand};
 use nagori_memtime::Method;
 use std::path::PathBuf;
@@ -68,9 +69,11 @@ pub struct BoardArgs {
     /// `latency_ns_sample`.
     #[arg(long)]
     pub json: bool,
-    /// Draw the results into a file; the name ends in .svg or .png.
+    /// Draw the results into a file; the name ends in .svg, .png, .pdf or .vl.json (Vega-Lite).
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
+    #[command(flatten)]
+    pub look: LookArgs,
     #[command(flatten)]
     pub cache: CacheArgs,
 }

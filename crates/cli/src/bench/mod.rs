@@ -8,11 +8,9 @@ pub mod epoch;
 pub mod fork;
 pub mod io;
 pub mod iomap;
-mod line_chart;
 pub mod mem;
 pub mod off2f;
 mod off2f_guest;
-mod off2f_plot;
 mod parallel;
 mod rows;
 pub mod speed;
@@ -66,7 +64,7 @@ pub fn command(command: &BenchCommand, messages: &Messages) -> anyhow::Result<Ex
 
 fn board(a: &BoardArgs, messages: &Messages) -> anyhow::Result<Exit> {
     // Possible errors are found before the minutes of measurement.
-    let picture = a.plot.as_deref().map(Picture::create).transpose()?;
+    let picture = Picture::wanted(a.plot.as_deref(), &a.look)?;
     let description = a.machine.resolve(&[])?;
     // In the order of tables, without duplicates.
     let methods: Vec<Method> = Method::ALL
@@ -131,13 +129,8 @@ fn board(a: &BoardArgs, messages: &Messages) -> anyhow::Result<Exit> {
         false => output::print(&text(&methods, &measured, &published, &report))?,
     }
     if let Some(picture) = picture {
-        let bytes = draw::board(
-            picture.format(),
-            &description.config.name,
-            &measured,
-            &published,
-        )?;
-        picture.finish(&bytes, messages)?;
+        let chart = draw::board(&description.config.name, &measured, &published)?;
+        picture.draw(&chart, messages)?;
     }
     Ok(SUCCESS)
 }

@@ -1,17 +1,17 @@
 //! `nagori bench off2f`: programs from a disk, from DAX, and with their text executed in place.
 
 use super::off2f_guest::{rows, start, texts, Plan, Real, Start, REAL, USED_UP};
-use super::off2f_plot;
 use crate::again;
 use crate::args::{CacheArgs, MachineArgs};
 use crate::numbers::count;
 use crate::output::{self, Exit, Messages, SUCCESS};
-use crate::plot::{self, Picture};
+use crate::plot::{LookArgs, Picture};
 use crate::tables::{grouped, row, table, text};
 use anyhow::{bail, Context};
 use clap::Args;
 use nagori_memtime::Method;
 use nagori_off2f::split;
+use nagori_plot::{Axis, Chart, Mark, Panel, Point, Series};
 use nagori_session::image;
 use serde_json::Value;
 use std::fmt;
@@ -79,9 +79,11 @@ pub struct Off2fArgs {
     /// starts, page_faults, bytes_read, nvmm_fetches, break_even_passes}.
     #[arg(long)]
     pub json: bool,
-    /// Draw the programs that do nothing into a file; the name ends in .svg or .png.
+    /// Draw the programs that do nothing into a file; the name ends in .svg, .png, .pdf or .vl.json (Vega-Lite).
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
+    #[command(flatten)]
+    pub look: LookArgs,
     #[command(flatten)]
     pub cache: CacheArgs,
 }
@@ -242,7 +244,7 @@ impl Measured {
 
 /// Runs the command.
 pub fn command(a: &Off2fArgs, messages: &Messages) -> anyhow::Result<Exit> {
-    let picture = a.plot.as_deref().map(Picture::create).transpose()?;
+    let picture = Picture::wanted(a.plot.as_deref(), &a.look)?;
     let dir = tempfile::tempdir().context("cannot make a temporary directory")?;
     let files = dir.path().join("files");
     fs::create_dir(&files).context("cannot make a temporary directory")?;
@@ -304,8 +306,7 @@ pub fn command(a: &Off2fArgs, messages: &Messages) -> anyhow::Result<Exit> {
         rows.extend(measure(a, &disk, &plan, memory, messages)?);
     }
     if let Some(picture) = picture {
-        let bytes = plot(picture.format(), &rows, &methods)?;
-        picture.finish(&bytes, messages)?;
+        picture.draw(&plot(&rows, &methods), messages)?;
     }
     if a.json {
         output::print_json(&Value::Array(rows))?;
@@ -358,25 +359,34 @@ pub fn command(a: &Off2fArgs, messages: &Messages) -> anyhow::Result<Exit> {
 }
 
 /// The plot of the programs that do nothing, started cold, with the first memory.
-fn plot(format: plot::Format, rows: &[Value], methods: &[Method]) -> anyhow::Result<Vec<u8>> {
+fn plot(rows: &[Value], methods: &[Method]) -> Chart {
     let word = |r: &Value, key: &str| r[key].as_str().unwrap_or_default().to_string();
-    let mut points: Vec<off2f_plot::Point> = rows
-        .iter()
-        .filter(|r| word(r, "program").starts_with("nops-"))
-        .filter(|r| {
-            ["memory", "state", "passes"]
-                .iter()
-                .all(|k| r[k] == rows[0][k])
-        })
-        .filter_map(|r| {
-            let kib = r["text_kib"].as_f64()?;
-            let ms = r["exec_to_exit_ns"].as_f64()? / 1e6;
-            Some((word(r, "method"), word(r, "format"), kib, ms))
-        })
-        .collect();
-    points.sort_by(|a, b| a.2.total_cmp(&b.2));
-    let methods: Vec<&str> = methods.iter().map(|m| m.name()).collect();
-    off2f_plot::draw(format, &methods, &Format::ALL.map(Format::name), &points)
+    let wanted = |r: &&Value| {
+        let like = |k: &&str| r[k] == rows[0][k];
+        word(r, "program").starts_with("nops-")
+            && ["memory", "state", "passes"].iter().all(|k| like(&k))
+    };
+    let panel = |m: &Method| {
+        let series = Format::ALL.map(|f| {
+            let of = { rows.iter().filter(wanted) }
+                .filter(|r| word(r, "method") == m.name() && word(r, "format") == f.name());
+            let points = of.filter_map(|r| {
+                let ms = r["exec_to_exit_ns"].as_f64()? / 1e6;
+                (ms > 0.0).then_some(Point::new(r["text_kib"].as_f64()?, ms))
+            });
+            Series::new(f.name(), Mark::Line).with(points)
+        });
+        let axes = (
+            Axis::new("text", "KiB").log(),
+            Axis::new("exec to exit", "ms").log(),
+        );
+        Panel::new(m.name(), axes, series.into())
+    };
+    Chart {
+        title: "Programs of different length in three formats".into(),
+        panels: methods.iter().map(panel).collect(),
+        ..Chart::default()
+    }
 }
 
 /// Puts a program into the directory for the disk, in both formats.

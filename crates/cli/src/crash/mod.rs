@@ -19,6 +19,7 @@ use nagori_crash::{
 };
 pub use nagori_session::crash::Checker;
 use nagori_session::crash::{domain_of, holds_stores, Plan, Prepared, Recovering};
+use nagori_session::image::Source;
 use nagori_session::{Caller, Options, Rootfs, Session};
 use names::Names;
 use serde_json::{json, Value};
@@ -59,6 +60,15 @@ pub fn command(a: &CrashArgs, messages: &Messages) -> anyhow::Result<Exit> {
     }
 }
 
+/// Where images are from, kernel modules, and the root file system.
+pub fn software(a: &ExploreArgs) -> (Source, Vec<String>, Rootfs) {
+    let rootfs = match a.rootfs.as_str() {
+        "none" => Rootfs::Smallest,
+        name => Rootfs::Named(name.into()),
+    };
+    (a.cache.source(), a.modules.modules.clone(), rootfs)
+}
+
 /// A machine that has booted.
 fn boot<'a>(a: &ExploreArgs, caller: &'a dyn Caller) -> anyhow::Result<Session<'a>> {
     let mut machine = a.machine.choice();
@@ -82,17 +92,15 @@ fn boot<'a>(a: &ExploreArgs, caller: &'a dyn Caller) -> anyhow::Result<Session<'
             machine.set.push("memory.track_persistence=true".into());
         }
     }
+    let (images, modules, rootfs) = software(a);
     let options = Options {
         machine,
         devices: a.devices.devices(),
         nvmm: None,
         placement: Default::default(),
-        rootfs: match a.rootfs.as_str() {
-            "none" => Rootfs::Smallest,
-            name => Rootfs::Named(name.into()),
-        },
-        modules: a.modules.modules.clone(),
-        images: a.cache.source(),
+        rootfs,
+        modules,
+        images,
         keep_boot: true,
         engine: engine(a.engine),
         rtc: None,

@@ -1,6 +1,7 @@
 //! Arguments of `nagori mem`.
 
 use crate::numbers::{count, in_units, real, seed, size};
+use crate::plot::LookArgs;
 use clap::{Args, Subcommand, ValueEnum};
 use nagori_memtime::Ps;
 use nagori_memtrace::{Format, Unaligned};
@@ -411,7 +412,7 @@ pub struct SweepArgs {
     /// Add the columns cpu_seconds and requests_per_cpu_second, which differ from run to run.
     #[arg(long)]
     pub cpu_time: bool,
-    /// Table to write, CSV; without it, it goes to stdout.
+    /// Table to write: CSV, or Parquet if the name ends in .parquet; without it, CSV goes to stdout.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
@@ -445,7 +446,9 @@ pub struct PlotArgs {
     /// Column of a sweep to draw; up to four [default: bandwidth, mean latencies, energy].
     #[arg(long, value_name = "COLUMN")]
     pub figure: Vec<String>,
-    /// File to write: .html (self-contained), .svg or .png.
+    /// File to write: .html (self-contained, with tables), .svg, .png, .pdf, or .vl.json (Vega-Lite).
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
+    #[command(flatten)]
+    pub look: LookArgs,
 }

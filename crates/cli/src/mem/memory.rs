@@ -1,10 +1,10 @@
 //! Memories by name or file.
 
-use crate::output::Messages;
 use nagori_memcfg::Kind;
 use nagori_memtime::{dram, MemoryModel};
 use nagori_memtrace::output::{Decompose, Details};
 use nagori_memtrace::text::Compose;
+use nagori_session::Caller;
 
 /// A checked description of a memory, from which models are made.
 pub struct Memory {
@@ -24,11 +24,11 @@ pub fn load(name: &str, settings: &[String]) -> anyhow::Result<Memory> {
 pub fn load_and_warn(
     name: &str,
     settings: &[String],
-    messages: &Messages,
+    caller: &dyn Caller,
 ) -> anyhow::Result<Memory> {
     let memory = load(name, settings)?;
     for w in &memory.described.warnings {
-        messages.warning(w);
+        caller.warning(w);
     }
     Ok(memory)
 }

@@ -6,7 +6,6 @@ mod convert;
 mod draw;
 mod gen;
 mod memory;
-mod page;
 mod record;
 pub mod report;
 mod run;
@@ -17,6 +16,7 @@ use crate::output::file::Staged;
 use crate::output::{self, Exit, Messages, SUCCESS};
 use anyhow::{bail, Context};
 use args::{MemCommand, PlotArgs, ShowArgs};
+pub use run::report_of;
 
 /// Runs the command.
 pub fn command(command: &MemCommand, messages: &Messages) -> anyhow::Result<Exit> {
@@ -55,12 +55,12 @@ fn plot(a: &PlotArgs, messages: &Messages) -> anyhow::Result<Exit> {
         }
         let report: report::Report = serde_json::from_str(&text)
             .with_context(|| format!("{name} is no result of `nagori mem run --json`"))?;
-        draw::bytes(&a.output, &report)?
+        draw::report(&a.output, &report, &a.look)?
     } else {
         let sweep = sweep_plot::Sweep::read(&text, a.x.as_deref(), &a.figure).with_context(|| {
                 format!("{name} is neither a result of `nagori mem run --json` nor a table of `nagori mem sweep`")
             })?;
-        draw::bytes(&a.output, &sweep)?
+        sweep.file(&a.output, &a.look)?
     };
     file.put(&picture).context("--output")?;
     if !shown {

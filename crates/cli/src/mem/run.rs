@@ -7,6 +7,7 @@ use crate::mem::report::{About, Report};
 use crate::mem::{draw, gen};
 use crate::output::file::Staged;
 use crate::output::{self, Exit, Messages, SIGNAL, SUCCESS};
+use crate::plot::LookArgs;
 use crate::tables::grouped;
 use anyhow::{bail, Context};
 use clap::ValueEnum;
@@ -16,6 +17,7 @@ use nagori_memtrace::drive::{self, Mode, Options, Outcome};
 use nagori_memtrace::gen::Generator;
 use nagori_memtrace::input::{self, Position, Reader};
 use nagori_memtrace::{Error, Source, Times, Unaligned};
+use nagori_session::{Caller, Interrupted};
 use rustix::time::{clock_gettime, ClockId};
 use std::path::{Path, PathBuf};
 
@@ -226,6 +228,34 @@ pub fn play(
     Ok(Report::new(about, outcome, stats, cpu))
 }
 
+/// The report for a caller that is no terminal.
+///
+/// # Errors
+/// Files of results and pages are asked for, which nobody would write.
+pub fn report_of(a: &RunArgs, caller: &dyn Caller) -> anyhow::Result<Report> {
+    let files = [
+        ("--output", a.output.is_some()),
+        ("--commands", a.commands.is_some()),
+        ("--html", a.html.is_some()),
+    ];
+    if let Some((option, _)) = files.iter().find(|(_, given)| *given) {
+        bail!("{option}: no file is written here; `nagori mem run` writes it");
+    }
+    options(&a.play)?;
+    let memory = memory::load_and_warn(&a.memory.memory, &a.memory.set, caller)?;
+    let trace = Trace::open(&a.trace, &a.play, &memory)?;
+    let mut model = memory.model()?;
+    let mut watch = |_: &mut dyn MemoryModel, _| Ok(caller.interrupted().is_none());
+    let how = (&a.play, a.threads);
+    let played = play(&memory, &a.trace, trace, how, model.as_mut(), &mut watch);
+    match (caller.interrupted(), played) {
+        (Some(n), Err(e)) if matches!(e.downcast_ref(), Some(Error::Interrupted)) => {
+            Err(Interrupted(n).into())
+        }
+        (_, played) => played,
+    }
+}
+
 /// Runs the command.
 pub fn command(a: &RunArgs, messages: &Messages) -> anyhow::Result<Exit> {
     if let Some(path) = &a.html {
@@ -315,7 +345,8 @@ pub fn command(a: &RunArgs, messages: &Messages) -> anyhow::Result<Exit> {
         None => output::print(&text).context("cannot write to stdout")?,
     }
     if let (Some(path), Some(mut file)) = (&a.html, page_file) {
-        file.fill(&draw::bytes(path, &report)?).context("--html")?;
+        file.fill(&draw::report(path, &report, &LookArgs::default())?)
+            .context("--html")?;
         files.push(file);
     }
     if let Some(log) = log {

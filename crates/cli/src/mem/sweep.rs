@@ -1,10 +1,12 @@
 //! `nagori mem sweep`: a grid of runs, one tidy table.
 
+use crate::axes::{self, Axis};
 use crate::mem::args::SweepArgs;
 use crate::mem::memory;
 use crate::mem::report::Report;
 use crate::mem::run::{ignored_times, mode_name, options, play, Trace};
 use crate::output::file::Staged;
+use crate::output::table::{Form, Kind, Table};
 use crate::output::{self, Exit, Messages, SIGNAL, SUCCESS};
 use anyhow::{bail, Context};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -47,6 +49,9 @@ pub const COLUMNS: &[Column] = &[
     ("energy_pj", |r| real(r.total_energy())),
 ];
 
+/// Those that are whole numbers.
+const COUNTS: &[&str] = &["requests", "reads", "writes", "unaligned", "cycles"];
+
 /// The columns of --cpu-time, in which equal runs differ.
 pub const CPU_COLUMNS: &[Column] = &[
     ("cpu_seconds", |r| Some(r.cpu_seconds.to_string())),
@@ -68,50 +73,17 @@ struct Point<'a> {
     values: Vec<&'a str>,
 }
 
-struct Axis<'a> {
-    key: &'a str,
-    values: Vec<&'a str>,
-}
-
-fn axes(vary: &[String]) -> anyhow::Result<Vec<Axis<'_>>> {
-    let mut axes: Vec<Axis> = Vec::new();
-    for v in vary {
-        let (key, values) = v
-            .split_once('=')
-            .with_context(|| format!("--vary {v}: expected key=value,value..."))?;
-        let values: Vec<&str> = values.split(',').map(str::trim).collect();
-        if values.iter().any(|v| v.is_empty()) {
-            bail!("--vary {v}: an empty value");
-        }
-        if axes.iter().any(|a| a.key == key) {
-            bail!("--vary {key}: given twice; put all values into one list");
-        }
-        axes.push(Axis { key, values });
-    }
-    Ok(axes)
-}
-
 fn points<'a>(a: &'a SweepArgs, axes: &[Axis<'a>]) -> Vec<Point<'a>> {
     let mut all = Vec::new();
     for memory in &a.memory {
         for trace in &a.trace {
-            all.push(Point {
+            let with = |values| Point {
                 memory,
                 trace,
-                values: Vec::new(),
-            });
-        }
-    }
-    for axis in axes {
-        let extended = |p: Point<'a>| {
-            let with = move |v: &&'a str| {
-                let mut p = p.clone();
-                p.values.push(v);
-                p
+                values,
             };
-            axis.values.iter().map(with).collect::<Vec<_>>()
-        };
-        all = all.into_iter().flat_map(extended).collect();
+            all.extend(axes::combinations(axes).into_iter().map(with));
+        }
     }
     all
 }
@@ -121,14 +93,8 @@ pub fn command(a: &SweepArgs, messages: &Messages) -> anyhow::Result<Exit> {
     if a.trace.iter().any(|t| t == "-") {
         bail!("--trace -: standard input can be read once only; give a file");
     }
-    if a.output
-        .as_ref()
-        .is_some_and(|o| o.extension().is_some_and(|e| e == "parquet"))
-    {
-        bail!("--output: the table is written as CSV, not as Parquet");
-    }
     options(&a.play)?;
-    let axes = axes(&a.vary)?;
+    let axes = axes::read(&a.vary)?;
     let points = points(a, &axes);
     let settings = |p: &Point| -> Vec<String> {
         let varied = axes
@@ -217,10 +183,12 @@ pub fn command(a: &SweepArgs, messages: &Messages) -> anyhow::Result<Exit> {
             messages.note(&ignored_times(trace));
         }
     }
-    let table = csv(a, &axes, &points, &reports);
-    match to {
-        Some(file) => file.put(table.as_bytes()).context("--output")?,
-        None => output::print(&table)?,
+    let table = table(a, &axes, &points, &reports);
+    match (to, &a.output) {
+        (Some(file), Some(path)) => {
+            file.put(&table.file(Form::of(path))?).context("--output")?;
+        }
+        _ => output::print(&table.csv())?,
     }
     Ok(SUCCESS)
 }
@@ -238,60 +206,26 @@ fn describe(p: &Point, axes: &[Axis]) -> String {
     text
 }
 
-fn csv(a: &SweepArgs, axes: &[Axis], points: &[Point], reports: &[Report]) -> String {
-    let mut head = NAMES.to_vec();
-    head.extend(axes.iter().map(|a| a.key));
-    let cpu = if a.cpu_time { CPU_COLUMNS } else { &[] };
+fn table(a: &SweepArgs, axes: &[Axis], points: &[Point], reports: &[Report]) -> Table {
+    let cpu = match a.cpu_time {
+        true => CPU_COLUMNS,
+        false => &[],
+    };
     let columns = || COLUMNS.iter().chain(cpu);
-    head.extend(columns().map(|c| c.0));
-    let mut out = line(head.into_iter().map(str::to_string));
+    let names = NAMES.iter().copied().chain(axes.iter().map(|a| a.key));
+    let kind = |name: &str| match COUNTS.contains(&name) {
+        true => Kind::Count,
+        false => Kind::Real,
+    };
+    let head = { names.map(|n| (n.to_string(), Kind::Text)) }
+        .chain(columns().map(|c| (c.0.to_string(), kind(c.0))));
+    let mut out = Table::new(head.collect());
     let mode = mode_name(a.play.mode());
     for (p, r) in points.iter().zip(reports) {
         let names = [p.memory, p.trace, &mode].into_iter();
         let names = names.chain(p.values.iter().copied()).map(str::to_string);
         let values = columns().map(|c| (c.1)(r).unwrap_or_default());
-        out += &line(names.chain(values));
+        out.push(names.chain(values));
     }
-    out
-}
-
-/// A line of a CSV file (RFC 4180, but with plain newlines).
-fn line(cells: impl Iterator<Item = String>) -> String {
-    let quoted = |c: String| {
-        if c.contains([',', '"', '\n', '\r']) {
-            format!("\"{}\"", c.replace('"', "\"\""))
-        } else {
-            c
-        }
-    };
-    let cells: Vec<String> = cells.map(quoted).collect();
-    cells.join(",") + "\n"
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cells_are_quoted_where_needed() {
-        let cells = ["a", "gen:random,count=5", "say \"no\""].map(str::to_string);
-        assert_eq!(
-            line(cells.into_iter()),
-            "a,\"gen:random,count=5\",\"say \"\"no\"\"\"\n"
-        );
-    }
-
-    #[test]
-    fn axes_are_checked() {
-        let of = |v: &[&str]| {
-            axes(&v.iter().map(|s| s.to_string()).collect::<Vec<_>>()).map(|a| a.len())
-        };
-        assert_eq!(of(&["a=1,2", "b=3"]).unwrap(), 2);
-        assert!(of(&["a"]).is_err());
-        assert!(of(&["a=1,,2"]).is_err());
-        assert!(of(&["a=1", "a=2"])
-            .unwrap_err()
-            .to_string()
-            .contains("twice"));
-    }
+    out.with_numbers()
 }

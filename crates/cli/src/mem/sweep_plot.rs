@@ -1,18 +1,18 @@
 //! Plots of a sweep: results over varied values.
 
-use crate::mem::draw::{font, nothing, title, Picture, GRID, INK, SIZE};
-use crate::mem::page;
+use crate::mem::draw;
 use crate::mem::sweep::{COLUMNS, NAMES};
-use crate::plot::COLOURS;
+use crate::numbers::with_unit as number;
+use crate::plot::LookArgs;
+use crate::report::document::{Block, Document, Table};
 use anyhow::{bail, Context};
-use plotters::coord::Shift;
-use plotters::prelude::*;
+use nagori_plot::{Chart, Mark, Panel, Place, Point, PALETTE};
+use serde_json::json;
 use std::collections::BTreeMap;
+use std::path::Path;
 
-/// Greatest number of series in a plot: all colours with a full and an empty mark.
-const SERIES: usize = 2 * COLOURS.len();
-/// Space for a line of the legend.
-const LINE: i32 = 26;
+/// Greatest number of series in a plot: all colours, with two kinds of lines and symbols.
+const SERIES: usize = 2 * PALETTE.len();
 /// Columns that are drawn by default.
 const FIGURES: [&str; 4] = [
     "bandwidth_bytes_per_s",
@@ -23,26 +23,28 @@ const FIGURES: [&str; 4] = [
 /// Greatest number of panels.
 const PANELS: usize = 4;
 
-/// Label of a column, and the divisor of its values.
-const UNITS: &[(&str, &str, f64)] = &[
-    ("bandwidth_bytes_per_s", "bandwidth [GB/s]", 1e9),
-    ("read_latency_avg_ns", "mean latency of reads [ns]", 1.0),
-    ("read_latency_p50_ns", "median latency of reads [ns]", 1.0),
-    ("read_latency_p99_ns", "99th percentile of reads [ns]", 1.0),
+/// Label of a column, its unit, and the divisor of its values.
+const UNITS: &[(&str, &str, &str, f64)] = &[
+    ("bandwidth_bytes_per_s", "bandwidth", "GB/s", 1e9),
+    ("read_latency_avg_ns", "mean latency of reads", "ns", 1.0),
+    ("read_latency_p50_ns", "median latency of reads", "ns", 1.0),
+    ("read_latency_p99_ns", "99th percentile of reads", "ns", 1.0),
     (
         "read_latency_max_ns",
-        "greatest latency of a read [ns]",
+        "greatest latency of a read",
+        "ns",
         1.0,
     ),
-    ("write_latency_avg_ns", "mean latency of writes [ns]", 1.0),
+    ("write_latency_avg_ns", "mean latency of writes", "ns", 1.0),
     (
         "write_latency_p99_ns",
-        "99th percentile of writes [ns]",
+        "99th percentile of writes",
+        "ns",
         1.0,
     ),
-    ("energy_pj", "energy [uJ]", 1e6),
-    ("simulated_seconds", "simulated time [ms]", 1e-3),
-    ("row_hit_rate", "row hits [%]", 1e-2),
+    ("energy_pj", "energy", "uJ", 1e6),
+    ("simulated_seconds", "simulated time", "ms", 1e-3),
+    ("row_hit_rate", "row hits", "%", 1e-2),
 ];
 
 /// The table that `nagori mem sweep` has written.
@@ -205,169 +207,84 @@ enum Axis {
     Numbers { at: Vec<f64>, unit: String },
 }
 
-/// A number with its unit, as in descriptions.
-fn number(text: &str) -> Option<(f64, &str)> {
-    let t = text.trim();
-    let end = t.find(|c: char| !(c.is_ascii_digit() || ".-+".contains(c)));
-    let (n, unit) = t.split_at(end.unwrap_or(t.len()));
-    Some((n.parse().ok()?, unit.trim()))
-}
-
-impl Picture for Sweep {
-    fn size(&self) -> (u32, u32) {
-        let lines = self.series().len().div_ceil(2) as u32;
-        (SIZE.0, SIZE.1 + LINE as u32 * lines)
-    }
-
-    fn draw<B: DrawingBackend>(&self, root: &DrawingArea<B, Shift>) -> anyhow::Result<()>
-    where
-        B::ErrorType: Send + Sync + 'static,
-    {
-        let series = self.series();
-        let (panels, legend) = root.split_vertically(SIZE.1 as i32);
-        let (across, down) = match self.figures.len() {
-            1 => (1, 1),
-            2 => (2, 1),
-            _ => (2, 2),
-        };
-        let panels = panels.split_evenly((down, across));
-        for (area, &column) in panels.iter().zip(&self.figures) {
-            self.panel(area, column, &series)?;
-        }
-        let half = SIZE.0 as i32 / 2;
-        for (i, s) in series.iter().enumerate() {
-            let at = (40 + (i as i32 % 2) * half, LINE / 2 + i as i32 / 2 * LINE);
-            let mark = Circle::new(at, 6, style(i));
-            legend.draw(&mark)?;
-            let text = (at.0 + 16, at.1 - 8);
-            legend.draw(&Text::new(s.name.clone(), text, font(16)))?;
-        }
-        Ok(())
-    }
-
-    fn page(&self, svg: &str) -> String {
-        let heading = format!("Sweep over {}", self.head[self.x]);
-        let mut t = crate::tables::table(self.head.iter().cloned());
-        for r in &self.rows {
-            crate::tables::row(&mut t, r.iter().cloned());
-        }
-        page::around(&heading, "", svg, &crate::tables::text(&t))
-    }
-}
-
-fn colour(series: usize) -> RGBColor {
-    COLOURS[series % COLOURS.len()]
-}
-
-/// The first round of colours has filled marks, the second one empty ones.
-fn style(series: usize) -> ShapeStyle {
-    if series < COLOURS.len() {
-        colour(series).filled()
-    } else {
-        colour(series).stroke_width(2)
-    }
-}
-
 impl Sweep {
-    fn panel<B: DrawingBackend>(
-        &self,
-        area: &DrawingArea<B, Shift>,
-        column: usize,
-        series: &[Series],
-    ) -> anyhow::Result<()>
-    where
-        B::ErrorType: Send + Sync + 'static,
-    {
+    /// A panel for each figure: lines over numbers, or bars beside one another over names.
+    pub fn chart(&self) -> Chart {
+        let series = self.series();
+        Chart {
+            title: format!("Sweep over {}", self.head[self.x]),
+            panels: self
+                .figures
+                .iter()
+                .map(|f| self.panel(*f, &series))
+                .collect(),
+            ..Chart::default()
+        }
+    }
+
+    /// The plot as a file; a page has the table as well.
+    pub fn file(&self, path: &Path, look: &LookArgs) -> anyhow::Result<Vec<u8>> {
+        draw::bytes(path, &self.chart(), look, |chart| {
+            let cell = |c: &String| match c.parse::<f64>() {
+                Ok(_) => serde_json::from_str(c).unwrap_or_else(|_| json!(c)),
+                Err(_) => json!(c),
+            };
+            let table = Table {
+                columns: self.head.clone(),
+                rows: { self.rows.iter() }
+                    .map(|r| r.iter().map(cell).collect())
+                    .collect(),
+                note: String::new(),
+            };
+            let title = format!("Sweep over {}", self.head[self.x]);
+            Document::new(title, "").with("", false, vec![chart, Block::Table(table)])
+        })
+    }
+
+    fn panel(&self, column: usize, series: &[Series]) -> Panel {
         let name = &self.head[column];
         let known = UNITS.iter().find(|u| u.0 == name);
-        let (heading, unit) = known.map_or((name.as_str(), 1.0), |u| (u.1, u.2));
-        let lines: Vec<Vec<(usize, f64)>> = series
-            .iter()
-            .map(|s| {
-                let point =
-                    |(x, row): (&usize, &usize)| Some((*x, self.value(*row, column, unit)?));
-                s.rows.iter().filter_map(point).collect()
-            })
-            .collect();
-        let all = || lines.iter().flatten().map(|p| p.1);
-        if all().next().is_none() {
-            return nothing(area, heading, "no run of the sweep has it");
-        }
-        let top = all().fold(0.0, f64::max).max(1e-12) * 1.08;
+        let (label, unit, divisor) = known.map_or((name.as_str(), "", 1.0), |u| (u.1, u.2, u.3));
         let axis = self.axis();
-        let (from, to) = match &axis {
-            Axis::Names(n) => (-0.5, n.len() as f64 - 0.5),
-            Axis::Numbers { at, .. } => {
-                let (low, high) = (
-                    at.iter().copied().fold(f64::MAX, f64::min),
-                    at.iter().copied().fold(f64::MIN, f64::max),
-                );
-                let margin = (high - low) * 0.04;
-                (low - margin, high + margin)
+        let (x, mark) = match &axis {
+            Axis::Names(n) => (
+                nagori_plot::Axis {
+                    names: n.clone(),
+                    ..nagori_plot::Axis::names(&self.head[self.x])
+                },
+                Mark::Bars,
+            ),
+            Axis::Numbers { unit, .. } => {
+                (nagori_plot::Axis::new(&self.head[self.x], unit), Mark::Line)
             }
         };
-        let (text, bold) = title(heading);
-        let mut chart = ChartBuilder::on(area)
-            .margin(18)
-            .caption(text, bold)
-            .x_label_area_size(46)
-            .y_label_area_size(72)
-            .build_cartesian_2d(from..to, 0.0..top)?;
-        let label = |v: f64| match &axis {
-            Axis::Names(n) => {
-                let i = v.round();
-                let near = (v - i).abs() < 0.01 && i >= 0.0;
-                near.then(|| n.get(i as usize).cloned())
-                    .flatten()
-                    .unwrap_or_default()
-            }
-            Axis::Numbers { .. } => format!("{}", (v * 1e6).round() / 1e6),
+        let place = |x: usize| match &axis {
+            Axis::Names(n) => Place::Name(n[x].clone()),
+            Axis::Numbers { at, .. } => Place::Number(at[x]),
         };
-        let (x_desc, ticks) = match &axis {
-            Axis::Names(n) => (self.head[self.x].clone(), 2 * n.len() + 1),
-            Axis::Numbers { unit, .. } if unit.is_empty() => (self.head[self.x].clone(), 8),
-            Axis::Numbers { unit, .. } => (format!("{} [{unit}]", self.head[self.x]), 8),
+        let y = nagori_plot::Axis::new(label, unit);
+        let drawn = series.iter().map(|s| {
+            let point = |(x, row): (&usize, &usize)| {
+                Some(Point::new(place(*x), self.value(*row, column, divisor)?))
+            };
+            nagori_plot::Series::new(&s.name, mark).with(s.rows.iter().filter_map(point))
+        });
+        let drawn: Vec<nagori_plot::Series> = drawn.collect();
+        // What the vertical axis says is its title, unless there is none.
+        let title = match drawn.iter().all(|s| s.points.is_empty()) {
+            true => y.label(),
+            false => String::new(),
         };
-        chart
-            .configure_mesh()
-            .disable_x_mesh()
-            .light_line_style(TRANSPARENT)
-            .bold_line_style(GRID)
-            .axis_style(INK)
-            .label_style(font(14))
-            .axis_desc_style(font(15))
-            .x_labels(ticks)
-            .x_desc(x_desc)
-            .x_label_formatter(&|v| label(*v))
-            .draw()?;
-        let width = 0.8 / series.len() as f64;
-        for (i, line) in lines.iter().enumerate() {
-            match &axis {
-                Axis::Names(_) => {
-                    let bar = |&(x, y): &(usize, f64)| {
-                        let left = x as f64 - 0.4 + width * i as f64;
-                        Rectangle::new([(left, 0.0), (left + width * 0.92, y)], style(i))
-                    };
-                    chart.draw_series(line.iter().map(bar))?;
-                }
-                Axis::Numbers { at, .. } => {
-                    let mut points: Vec<(f64, f64)> = line.iter().map(|p| (at[p.0], p.1)).collect();
-                    points.sort_by(|a, b| a.0.total_cmp(&b.0));
-                    let path = PathElement::new(points.clone(), colour(i).stroke_width(2));
-                    chart.draw_series([path])?;
-                    chart.draw_series(points.into_iter().map(|p| Circle::new(p, 5, style(i))))?;
-                }
-            }
+        Panel {
+            empty: "no run of the sweep has it".into(),
+            ..Panel::new(title, (x, y), drawn)
         }
-        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mem::draw;
-    use std::path::Path;
 
     /// A table of a sweep with these keys, and their values by row.
     fn table(keys: &[&str], rows: &[&[&str]]) -> String {
@@ -391,7 +308,7 @@ mod tests {
     }
 
     fn svg(s: &Sweep) -> String {
-        String::from_utf8(draw::bytes(Path::new("a.svg"), s).unwrap()).unwrap()
+        crate::plot::svg(&s.chart())
     }
 
     #[test]
@@ -419,12 +336,11 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}");
         }
-        let page = draw::bytes(Path::new("a.html"), &s).unwrap();
+        let page = s.file(Path::new("a.html"), &LookArgs::default()).unwrap();
         let page = String::from_utf8(page).unwrap();
         assert!(page.contains("Sweep over timings.tRCD") && page.contains("10 ns"));
-        assert!(draw::bytes(Path::new("a.png"), &s)
-            .unwrap()
-            .starts_with(b"\x89PNG"));
+        let png = s.file(Path::new("a.png"), &LookArgs::default()).unwrap();
+        assert!(png.starts_with(b"\x89PNG"));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Results to stdout and files, messages to stderr, exit codes.
 
 pub mod file;
+mod parquet;
+pub mod table;
 
 use crate::signals::Signals;
 use anstyle::{AnsiColor, Style};

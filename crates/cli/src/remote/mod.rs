@@ -2,12 +2,14 @@
 
 mod control;
 pub mod ctl;
+mod dashboard;
 mod gdb;
 mod parameters;
 
 use crate::args::InspectArgs;
 use crate::output::Messages;
 use control::Control;
+use dashboard::Dashboard;
 use gdb::Gdb;
 use nagori_machine::Machine;
 use nagori_session::drive::BoxedService;
@@ -28,6 +30,9 @@ pub fn services<'a>(
     }
     if let Some(path) = &a.control {
         all.push(Box::new(Control::bind(path, resets, messages)?));
+    }
+    if let Some(port) = a.dashboard {
+        all.push(Box::new(Dashboard::start(port, resets, messages)?));
     }
     Ok(all)
 }

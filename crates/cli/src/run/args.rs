@@ -5,6 +5,8 @@ use crate::args::{
     TimingMethod,
 };
 use crate::numbers::{count, seconds, seed};
+use crate::plot::LookArgs;
+use crate::sampling::SampleArgs;
 use clap::Args;
 use nagori_session::rtc::Rtc;
 use nagori_session::Placement;
@@ -69,6 +71,10 @@ Examples:
 
   nagori compare --repeats 10 --placement nvmm --plot cost.svg -- ./sort 1000000
       Ten runs of each method, with addresses, entropy and starting times of their own
+  nagori compare --placement nvmm --methods dram,fine --vary dtlb.sectors=2,8 --plot tlb.svg -- ./sort 1000000
+      Each method with each value, as lines
+  nagori compare --placement nvmm --report cost.html -- ./sort 1000000
+      Everything in one file, which a browser shows
 
 The run time of the first method is 1. The program's output is that of the first run; it has to be the same
 under all methods.
@@ -112,9 +118,29 @@ pub struct CompareArgs {
     /// How many machines run at a time [default: one for each core of the host].
     #[arg(long, help_heading = "Run", value_name = "N", value_parser = count::<u32>(1..))]
     pub jobs: Option<u32>,
-    /// Draw the run times: a file that ends in .svg or .png.
-    #[arg(long, help_heading = "Run", value_name = "FILE")]
+    /// Values of a key of the machine or its memory to try, as `--set` takes them; can be given again for other keys.
+    ///
+    /// Every method or memory runs with every combination. The run time of the very first row is 1, and --plot draws
+    /// lines over the first key whose values are numbers. Each combination is a machine of its own, which boots once.
+    #[arg(long, help_heading = "Run", value_name = "KEY=VALUE,VALUE...")]
+    pub vary: Vec<String>,
+    /// Also find out which functions wait for memory, in the first run of each row; see --report and --json.
+    #[arg(long, help_heading = "Run")]
+    pub profile: bool,
+    /// Write a table to FILE as CSV, a line for each run.
+    #[arg(long, help_heading = "Results", value_name = "FILE|-")]
+    pub csv: Option<PathBuf>,
+    /// Write this table to FILE as Apache Parquet.
+    #[arg(long, help_heading = "Results", value_name = "FILE")]
+    pub parquet: Option<PathBuf>,
+    /// Write everything as one HTML file: table, plots, profile, machine (docs/report.md). Implies --profile.
+    #[arg(long, help_heading = "Results", value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Draw the run times: a file that ends in .svg, .png, .pdf or .vl.json (Vega-Lite).
+    #[arg(long, help_heading = "Plot", value_name = "FILE")]
     pub plot: Option<PathBuf>,
+    #[command(flatten)]
+    pub look: LookArgs,
 }
 
 /// What `run` and `compare` share.
@@ -202,13 +228,16 @@ pub struct CommonArgs {
     /// program begins up to 4 ms later, a tick of the kernel. A seed always gives the same run, to the cycle.
     #[arg(long, value_name = "N", help_heading = "Run", value_parser = seed)]
     pub seed: Option<u64>,
-    /// Instructions that warm caches, TLBs and predictors before statistics start.
+    /// Instructions that warm caches, TLBs and predictors before statistics start; with --timing sampled before
+    /// each window [default there: as many as are needed].
     ///
     /// If what is timed ends before them, there are no statistics: that is an error, and the exit code is 1
     /// where the program's is 0.
     #[arg(long, value_name = "N", help_heading = "Run", conflicts_with = "functional",
           value_parser = count::<u64>(1..))]
     pub warm_up: Option<u64>,
+    #[command(flatten)]
+    pub sampling: SampleArgs,
     /// Time of the guest's clock when the program starts: a date (in UTC), such as 2026-10-01 or
     /// 2026-10-01T12:30:00, or `host`: this host's time, with which runs differ [default: the machine's
     /// rtc_epoch, else the day after the guest image's package index was signed].

@@ -1,18 +1,23 @@
 //! `nagori compare`: one program under several methods.
 
 use super::args::CompareArgs;
-use super::report::{Figures, Result as RunResult};
+use super::output::{self, Files};
+use super::report::Result as RunResult;
 use super::streams::{Output, Stdout};
 use super::{json_file, picture, write_json, How, Interrupt, Prepared};
 use crate::args::{InspectArgs, PowerArgs, TimingMethod};
+use crate::axes::{self, Axis};
+use crate::figures::Figures;
 use crate::output::{Exit, Messages, MEANINGLESS, SUCCESS};
 use crate::plot::Picture;
 use crate::sample::Sample;
+use crate::sampling::interval_json;
 use crate::tables::{duration, grouped, part, row, table, text};
 use anyhow::{bail, Context};
 use nagori_memtime::stats::Region;
 use nagori_memtime::Method;
 use nagori_session::problems::Nvmm;
+use nagori_session::sampling::Interval;
 use serde::Serialize;
 use serde_json::{json, Value};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -78,10 +83,41 @@ impl std::fmt::Display for Variant {
     }
 }
 
-/// The runs of a variant, one for each seed.
-pub struct Row {
+/// A variant, on a machine with some settings of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Case {
     /// The variant.
     pub variant: Variant,
+    /// Values of the varied keys, in their order.
+    pub at: Vec<(String, String)>,
+}
+
+impl Case {
+    /// The varied settings, as options name them.
+    fn settings(&self) -> Vec<String> {
+        self.at.iter().map(|(k, v)| format!("{k}={v}")).collect()
+    }
+
+    /// Everything that its machine needs and others do not.
+    fn machine(&self) -> (Option<String>, Vec<String>) {
+        (self.variant.setting(), self.settings())
+    }
+}
+
+impl std::fmt::Display for Case {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut text = self.variant.to_string();
+        for s in self.settings() {
+            text += &format!(", {s}");
+        }
+        f.pad(&text)
+    }
+}
+
+/// The runs of a variant, one for each seed.
+pub struct Row {
+    /// The variant, and what is varied.
+    pub case: Case,
     /// At least one; all rows have the same seeds.
     pub runs: Vec<Run>,
 }
@@ -130,19 +166,21 @@ impl Row {
 
 /// Runs the command.
 pub fn command(a: &CompareArgs, messages: &Messages) -> anyhow::Result<Exit> {
-    let picture = a.plot.as_deref().map(Picture::create).transpose()?;
+    let picture = Picture::wanted(a.plot.as_deref(), &a.look)?;
     let json = json_file(a.common.json.as_deref())?;
+    let files = Files::create(a)?;
     let mut stdout = Stdout::of(a.common.output.as_deref())?;
-    let variants = variants(a);
+    let axes = axes::read(&a.vary)?;
+    let cases = cases(a, &axes);
     check(a)?;
     let seeds = seeds(a)?;
-    let machines = Machines::prepare(a, &variants, messages)?;
-    let prepared_of = |v: &Variant| machines.of(v);
-    let prepared = prepared_of(&variants[0]);
+    let machines = Machines::prepare(a, &cases, messages)?;
+    let prepared_of = |c: &Case| machines.of(c);
+    let prepared = prepared_of(&cases[0]);
+    let profile = a.profile || a.report.is_some();
     let rows = run_all(
         &prepared_of,
-        &variants,
-        &seeds,
+        (&cases, &seeds, profile),
         a.jobs,
         &mut stdout,
         messages,
@@ -157,7 +195,7 @@ pub fn command(a: &CompareArgs, messages: &Messages) -> anyhow::Result<Exit> {
         if let Some(why) = r.flaw() {
             messages.warning(&format!(
                 "{}: not every run was whole ({why}); its run time is not compared",
-                r.variant
+                r.case
             ));
         }
     }
@@ -166,7 +204,7 @@ pub fn command(a: &CompareArgs, messages: &Messages) -> anyhow::Result<Exit> {
         messages.warning(&format!(
             "the program did something else under {} than under {}: another output or exit code; what the runs cost is \
                 not comparable",
-            r.variant, rows[0].variant
+            r.case, rows[0].case
         ));
     }
     for problem in &vain {
@@ -175,18 +213,19 @@ pub fn command(a: &CompareArgs, messages: &Messages) -> anyhow::Result<Exit> {
     eprint!("\n{}", as_table(&rows));
     if a.common.full {
         for r in &rows {
-            eprint!("\n== {} ==\n{}", r.variant, r.runs[0].result.full.0);
+            eprint!("\n== {} ==\n{}", r.case, r.runs[0].result.full.0);
         }
     }
+    let mut value = as_json(&a.common.program, &seeds, &rows);
+    value["problems"] = json!(vain);
+    value["about"] = about(a, &machines, &rows);
     if let Some(file) = json {
-        let mut value = as_json(&a.common.program, &seeds, &rows);
-        value["problems"] = json!(vain);
         write_json(file, &value)?;
     }
+    files.write(&value, &output::table(&rows, &axes), messages)?;
     if let Some(picture) = picture {
         let name = a.common.program.join(" ");
-        let bytes = picture::draw(picture.format(), &name, &rows)?;
-        picture.finish(&bytes, messages)?;
+        picture.draw(&picture::chart(&name, &rows), messages)?;
     }
     Ok(match exit(&rows) {
         SUCCESS if a.common.strict && (other.is_some() || !vain.is_empty()) => MEANINGLESS,
@@ -199,6 +238,9 @@ fn check(a: &CompareArgs) -> anyhow::Result<()> {
     if a.common.functional {
         bail!("--functional: without the timing model there is nothing to compare");
     }
+    if a.common.sampling.bbv.is_some() {
+        bail!("--bbv: vectors are the same under all methods: use `nagori run`");
+    }
     if a.common.devices.share.iter().any(|s| s.writable) {
         bail!("--share with rw: the runs would write the same files; share it to be read, and let the program write to \
             /tmp");
@@ -206,29 +248,47 @@ fn check(a: &CompareArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The program on each machine that the variants need, by its setting: each machine has a cached boot of its own.
-struct Machines<'a>(Vec<(Option<String>, Prepared<'a>)>);
+/// Where a result came from: versions, command, image, and the machine of the first row with the origins of its values.
+fn about(a: &CompareArgs, machines: &Machines<'_>, rows: &[Row]) -> Value {
+    let session = &machines.of(&rows[0].case).session;
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "command": std::env::args().collect::<Vec<_>>(),
+        "image": session.image_key(),
+        "placement": format!("{:?}", a.common.placement).to_lowercase(),
+        "machine": session.description().to_json(),
+    })
+}
+
+/// The program on each machine that the cases need, by its settings: each machine has a cached boot of its own.
+struct Machines<'a>(Vec<((Option<String>, Vec<String>), Prepared<'a>)>);
 
 impl<'a> Machines<'a> {
-    fn prepare(
-        a: &'a CompareArgs,
-        variants: &[Variant],
-        messages: &'a Messages,
-    ) -> anyhow::Result<Self> {
-        let mut machines: Vec<(Option<String>, Prepared)> = Vec::new();
-        for v in variants {
-            let setting = v.setting();
+    fn prepare(a: &'a CompareArgs, cases: &[Case], messages: &'a Messages) -> anyhow::Result<Self> {
+        // What is wrong with the last one is said before the first one boots.
+        for c in cases {
+            let mut choice = a.common.machine.choice();
+            choice.set.extend(c.variant.setting());
+            choice.set.extend(c.settings());
+            let resolved = choice.resolve(&[]);
+            resolved.with_context(|| format!("with {c}"))?;
+        }
+        let mut machines: Vec<((Option<String>, Vec<String>), Prepared)> = Vec::new();
+        for c in cases {
+            let setting = c.machine();
             if machines.iter().any(|(s, _)| *s == setting) {
                 continue;
             }
-            let prepared = Prepared::with(&a.common, (&[v], None), messages)?;
+            let own = (&[&c.variant][..], &setting.1[..], None);
+            let mut prepared = Prepared::set(&a.common, own, messages)?;
+            prepared.same_windows();
             machines.push((setting, prepared));
         }
         Ok(Machines(machines))
     }
 
-    fn of(&self, v: &Variant) -> &Prepared<'a> {
-        let setting = v.setting();
+    fn of(&self, c: &Case) -> &Prepared<'a> {
+        let setting = c.machine();
         let found = self.0.iter().find(|(s, _)| *s == setting);
         &found.expect("one for each variant").1
     }
@@ -247,6 +307,21 @@ fn exit(rows: &[Row]) -> Exit {
             e => e,
         },
     }
+}
+
+/// Every variant with every combination of varied values.
+fn cases(a: &CompareArgs, axes: &[Axis<'_>]) -> Vec<Case> {
+    let all = axes::combinations(axes);
+    let with = |v: Variant| {
+        let case = move |values: &Vec<&str>| Case {
+            variant: v.clone(),
+            at: { axes.iter().zip(values) }
+                .map(|(a, v)| (a.key.to_string(), v.to_string()))
+                .collect(),
+        };
+        all.iter().map(case).collect::<Vec<_>>()
+    };
+    variants(a).into_iter().flat_map(with).collect()
 }
 
 /// The variants, without duplicates: the given methods, then the memories; by default all methods.
@@ -281,18 +356,17 @@ fn seeds(a: &CompareArgs) -> anyhow::Result<Vec<Option<u64>>> {
     }
 }
 
-/// Makes the runs, several at a time; returns them in the order of the variants.
+/// Makes the runs, several at a time; returns them in the order of the cases.
 fn run_all<'p, 'a: 'p>(
-    prepared: &(dyn Fn(&Variant) -> &'p Prepared<'a> + Sync),
-    variants: &[Variant],
-    seeds: &[Option<u64>],
+    prepared: &(dyn Fn(&Case) -> &'p Prepared<'a> + Sync),
+    (cases, seeds, profile): (&[Case], &[Option<u64>], bool),
     jobs: Option<u32>,
     stdout: &mut Stdout,
     messages: &Messages,
 ) -> anyhow::Result<Vec<Row>> {
     let signals = messages.signals();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let all: Vec<(&Variant, Option<u64>)> = variants
+    let all: Vec<(&Case, Option<u64>)> = cases
         .iter()
         .flat_map(|v| seeds.iter().map(move |s| (v, *s)))
         .collect();
@@ -302,25 +376,25 @@ fn run_all<'p, 'a: 'p>(
     let stdout = Mutex::new(Some(stdout));
     let results: Mutex<Vec<Option<anyhow::Result<RunResult>>>> =
         Mutex::new(all.iter().map(|_| None).collect());
-    let name = |(variant, seed): (&Variant, Option<u64>)| match seed {
-        Some(seed) => format!("{variant}, seed {seed}"),
-        None => variant.to_string(),
+    let name = |(case, seed): (&Case, Option<u64>)| match seed {
+        Some(seed) => format!("{case}, seed {seed}"),
+        None => case.to_string(),
     };
     std::thread::scope(|scope| {
         for _ in 0..jobs {
             scope.spawn(|| loop {
                 let n = next.fetch_add(1, Ordering::Relaxed);
-                let Some(&(variant, seed)) = all.get(n).filter(|_| signals.caught().is_none())
-                else {
+                let Some(&(case, seed)) = all.get(n).filter(|_| signals.caught().is_none()) else {
                     break;
                 };
                 let place = stdout.lock().ok().filter(|_| n == 0);
                 let output = Output::new(place.and_then(|mut p| p.take()));
-                let result = prepared(variant).run(
+                let result = prepared(case).run(
                     &PowerArgs::default(),
                     How {
-                        method: variant.delay(),
+                        method: case.variant.delay(),
                         seed,
+                        profile: profile && seed == seeds[0],
                     },
                     (&InspectArgs::default(), None),
                     Interrupt::Ends,
@@ -328,7 +402,7 @@ fn run_all<'p, 'a: 'p>(
                     messages,
                 );
                 if result.as_ref().is_ok_and(|r| r.why.is_end()) {
-                    messages.note(&format!("{}: done", name((variant, seed))));
+                    messages.note(&format!("{}: done", name((case, seed))));
                 }
                 if let Ok(mut all) = results.lock() {
                     all[n] = Some(result);
@@ -344,18 +418,18 @@ fn run_all<'p, 'a: 'p>(
     }
     let mut results = results.into_iter();
     let mut rows = Vec::new();
-    for variant in variants {
+    for case in cases {
         let mut runs = Vec::new();
         for seed in seeds {
             let result = results.next().flatten().context("a run was given up")?;
-            let result = result.with_context(|| format!("with {}", name((variant, *seed))))?;
+            let result = result.with_context(|| format!("with {}", name((case, *seed))))?;
             runs.push(Run {
                 seed: *seed,
                 result,
             });
         }
         rows.push(Row {
-            variant: variant.clone(),
+            case: case.clone(),
             runs,
         });
     }
@@ -402,27 +476,28 @@ struct Vain {
 
 /// All rows that are not compared, by what NVMM was to them.
 fn vain(rows: &[Row]) -> Vec<Vain> {
-    let Some((first, others)) = rows.split_first() else {
-        return Vec::new();
-    };
-    let mut all: Vec<(&Nvmm, Vec<String>)> = Vec::new();
-    for r in others.iter().filter(|r| r.is_whole() && first.is_whole()) {
-        let Some(nvmm) = r.same_nvmm(first) else {
+    let mut all: Vec<(&Nvmm, &Row, Vec<String>)> = Vec::new();
+    for r in rows {
+        let first = base(rows, r);
+        let both = r.is_whole() && first.is_whole() && !std::ptr::eq(r, first);
+        let Some(nvmm) = both.then(|| r.same_nvmm(first)).flatten() else {
             continue;
         };
-        match all.iter_mut().find(|(n, _)| *n == nvmm) {
-            Some((_, names)) => names.push(r.variant.to_string()),
-            None => all.push((nvmm, vec![r.variant.to_string()])),
+        let alike =
+            |(n, b, _): &&mut (&Nvmm, &Row, Vec<String>)| *n == nvmm && std::ptr::eq(*b, first);
+        match all.iter_mut().find(alike) {
+            Some((_, _, names)) => names.push(r.case.to_string()),
+            None => all.push((nvmm, first, vec![r.case.to_string()])),
         }
     }
-    let vain = all.into_iter().map(|(nvmm, rows)| {
+    let vain = all.into_iter().map(|(nvmm, first, rows)| {
         let hint = match nvmm {
             Nvmm::Unused => {
                 ": nothing was read from it or written to it; --placement puts the program there"
             }
             _ => "",
         };
-        let (names, first) = (rows.join(", "), &first.variant);
+        let (names, first) = (rows.join(", "), &first.case);
         Vain {
             what: "not-compared",
             message: format!("{names}: not compared with {first}, since in both {nvmm}{hint}"),
@@ -432,13 +507,21 @@ fn vain(rows: &[Row]) -> Vec<Vain> {
     vain.collect()
 }
 
+/// The first row on a machine with equal varied values, from which a row differs by its variant alone.
+fn base<'r>(rows: &'r [Row], r: &'r Row) -> &'r Row {
+    let alike = |o: &&Row| o.case.at == r.case.at;
+    rows.iter().find(alike).unwrap_or(r)
+}
+
 /// Why there is no run time of a row that is whole, in a few words.
 pub fn in_vain(rows: &[Row], r: &Row) -> Option<&'static str> {
-    let (first, others) = rows.split_first()?;
+    let first = base(rows, r);
     let nvmm = match std::ptr::eq(first, r) {
-        // It is the measure of the others, if there is one to measure.
+        // It is the measure of the others, if there is one to measure; other machines can be.
+        true if rows.iter().any(|o| o.case.at != r.case.at) => return None,
         true => {
-            let all = others.iter().map(|o| o.same_nvmm(first));
+            let others = rows.iter().filter(|o| !std::ptr::eq(*o, first));
+            let all = others.map(|o| o.same_nvmm(first));
             all.collect::<Option<Vec<_>>>()?.first().copied()?
         }
         false => r.same_nvmm(first)?,
@@ -452,8 +535,31 @@ pub fn in_vain(rows: &[Row], r: &Row) -> Option<&'static str> {
 /// The name of a row, with the reason why it has no run time.
 fn name(rows: &[Row], r: &Row) -> String {
     match r.flaw().or_else(|| in_vain(rows, r)) {
-        Some(why) => format!("{} ({why})", r.variant),
-        None => r.variant.to_string(),
+        Some(why) => format!("{} ({why})", r.case),
+        None => r.case.to_string(),
+    }
+}
+
+/// The run time of a sampled row, relative to that of the first row, if there is one.
+fn sampled(rows: &[Row], r: &Row) -> Option<Interval> {
+    let of = |r: &Row| match &r.runs[..] {
+        [one] => one.result.sampled.clone(),
+        _ => None,
+    };
+    normalised(rows, r)?;
+    match std::ptr::eq(rows.first()?, r) {
+        true => of(r).map(|_| Interval::exact(1.0)),
+        false => of(r)?.over(&*of(rows.first()?)?),
+    }
+}
+
+/// A ratio with its interval. A difference that is smaller is not shown as one.
+fn shown(i: Interval) -> String {
+    match i.half {
+        Some(0.0) => format!("{:.3}", i.value),
+        Some(h) if (i.value - 1.0).abs() <= h => format!("1 within {h:.3}"),
+        Some(h) => format!("{:.3} ± {h:.3}", i.value),
+        None => format!("{:.3}, ± ?", i.value),
     }
 }
 
@@ -528,7 +634,10 @@ const COLUMNS: &[Cell] = &[
 
 /// The kind of the rows.
 fn heading(rows: &[Row]) -> &'static str {
-    let methods = rows.iter().filter(|r| r.variant.model().is_none()).count();
+    let methods = rows
+        .iter()
+        .filter(|r| r.case.variant.model().is_none())
+        .count();
     match methods {
         n if n == rows.len() => "method",
         0 => "memory",
@@ -546,7 +655,11 @@ fn as_table(rows: &[Row]) -> String {
     for r in rows {
         let ratio = normalised(rows, r).and_then(|v| v.first().copied());
         let time = r.runs.first().map_or(0, |r| r.result.report.elapsed_ps);
-        let start = [name(rows, r), duration(time), Form::Real(3).shown(ratio)];
+        let ratio = match sampled(rows, r) {
+            Some(i) => shown(i),
+            None => Form::Real(3).shown(ratio),
+        };
+        let start = [name(rows, r), duration(time), ratio];
         row(&mut t, start.into_iter().chain(figures(r)));
     }
     text(&t)
@@ -610,6 +723,12 @@ fn unit(ps: f64) -> (f64, &'static str) {
     found.unwrap_or((1.0, "ps"))
 }
 
+/// The varied values of a row, by their keys.
+fn varied(r: &Row) -> Value {
+    let all = r.case.at.iter().map(|(k, v)| (k.clone(), json!(v)));
+    Value::Object(all.collect())
+}
+
 fn as_json(program: &[String], seeds: &[Option<u64>], rows: &[Row]) -> Value {
     let (mut runs, mut methods, mut memories) = (Vec::new(), Vec::new(), Vec::new());
     for r in rows {
@@ -618,10 +737,13 @@ fn as_json(program: &[String], seeds: &[Option<u64>], rows: &[Row]) -> Value {
             let mut v = run.result.json();
             v["seed"] = json!(run.seed);
             v["complete"] = json!(run.result.is_whole());
-            if let Some(m) = r.variant.model() {
+            if let Some(m) = r.case.variant.model() {
                 v["memory_model"] = json!(m);
             }
             v["run_time"] = json!(ratios.as_ref().map(|v| v[i]));
+            if !r.case.at.is_empty() {
+                v["vary"] = varied(r);
+            }
             runs.push(v);
         }
         let sample = |values: &[f64]| Sample::of(values).map(|s| s.json(values));
@@ -631,7 +753,17 @@ fn as_json(program: &[String], seeds: &[Option<u64>], rows: &[Row]) -> Value {
             "guest_time_ps": sample(&r.times()),
             "run_time": ratios.as_deref().and_then(sample),
         });
-        match &r.variant {
+        if let Some(i) = sampled(rows, r) {
+            row["run_time_sampled"] = interval_json(i);
+        }
+        if !r.case.at.is_empty() {
+            row["vary"] = varied(r);
+        }
+        let waiting = &r.runs[0].result.functions;
+        if !waiting.is_empty() {
+            row["waiting"] = json!(waiting);
+        }
+        match &r.case.variant {
             Variant::Method(m) => {
                 row["method"] = json!(m.to_string());
                 methods.push(row);

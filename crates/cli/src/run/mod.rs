@@ -2,6 +2,7 @@
 
 mod args;
 mod compare;
+mod output;
 mod picture;
 mod report;
 mod streams;
@@ -14,14 +15,17 @@ use crate::output::file::{self, Staged};
 use crate::output::{Exit, Messages};
 use crate::profiling::Profiling;
 use crate::remote;
+use crate::sampling::Vectors;
 use crate::trace::BusTrace;
 use anyhow::{anyhow, bail, Context};
 use args::CommonArgs;
 use compare::Variant;
 use nagori_memtime::Method;
+use nagori_session::image::Source;
 use nagori_session::nvmm::NvmmSpec;
 use nagori_session::program::{
-    in_guest, left_on_host, Captured, Limits, Loaded, Outcome, Program, Stdin, Timing, Why,
+    in_guest, left_on_host, Captured, Executable, Limits, Loaded, Outcome, Program, Stdin, Timing,
+    Why,
 };
 use nagori_session::{Caller, Interrupted, Options, Rootfs, Session};
 pub use report::summary;
@@ -48,6 +52,16 @@ pub fn command(a: &RunProgramArgs, messages: &Messages) -> anyhow::Result<Exit> 
         method.copied().map(Variant::Method),
     ];
     let variants: Vec<&Variant> = variants.iter().flatten().collect();
+    let odd = [
+        ("--profile", a.inspect.profile.is_some()),
+        ("--gdb", a.inspect.gdb.is_some()),
+        ("--trace-bus", a.trace_bus.is_some()),
+        ("--power-cut-at", !a.power.cuts().points.is_empty()),
+        ("--nvmm-image", a.nvmm.nvmm_image.is_some()),
+    ];
+    if let Some((option, _)) = odd.iter().find(|o| c.sampling.is_sampled() && o.1) {
+        bail!("{option}: not with --timing sampled: most of the run is functional");
+    }
     let prepared = Prepared::with(c, (&variants, a.nvmm.nvmm_image.clone()), messages)?;
     // A debugger uses Ctrl-C for the program itself.
     let interrupt = match a.inspect.gdb {
@@ -57,6 +71,7 @@ pub fn command(a: &RunProgramArgs, messages: &Messages) -> anyhow::Result<Exit> 
     let how = How {
         method: method.and_then(|m| m.delay()),
         seed: c.seed,
+        profile: false,
     };
     let bus = a.trace_bus.as_deref();
     let bus = bus.map(|path| BusTrace::create(path, "--trace-bus"));
@@ -134,6 +149,23 @@ pub fn captured(
     Ok((result, output))
 }
 
+/// The root file system that the options name, or the smallest with which the program can run.
+fn rootfs(a: &CommonArgs, program: &Executable) -> Rootfs {
+    match a.rootfs.as_deref() {
+        Some("none") => Rootfs::Smallest,
+        Some(name) => Rootfs::Named(name.into()),
+        None => Rootfs::least(program),
+    }
+}
+
+/// Where images are from, kernel modules, and the root file system.
+pub fn software(a: &RunProgramArgs) -> anyhow::Result<(Source, Vec<String>, Rootfs)> {
+    let c = &a.common;
+    let name = c.program.first().context("a program is needed")?;
+    let rootfs = rootfs(c, &Executable::find(name)?);
+    Ok((c.cache.source(), c.modules.modules.clone(), rootfs))
+}
+
 /// The only one of an option's values; `compare` takes several.
 fn one<'v, T>(option: &str, values: &'v [T]) -> anyhow::Result<Option<&'v T>> {
     match values {
@@ -170,10 +202,27 @@ fn write_json(file: Staged, value: &serde_json::Value) -> anyhow::Result<()> {
     written.context("--json")
 }
 
+/// Windows of equal weight of runs that are compared.
+const SAME_WINDOWS: u64 = 200;
+
+/// What a sampled run cannot have.
+fn check_sampled(a: &CommonArgs) -> anyhow::Result<()> {
+    let epochs = a.methods.iter().any(|m| m.delay().is_none());
+    if a.sampling.is_sampled() && a.functional {
+        bail!("--functional: not with --timing sampled, which estimates times");
+    }
+    if a.sampling.is_sampled() && epochs {
+        bail!("--method epoch: not with --timing sampled: epochs are longer than windows");
+    }
+    Ok(())
+}
+
 /// How a run differs from others of the same program.
 struct How {
     method: Option<Method>,
     seed: Option<u64>,
+    /// Find out which functions wait.
+    profile: bool,
 }
 
 /// A program, and the machine from which its runs start.
@@ -190,10 +239,21 @@ impl<'a> Prepared<'a> {
         (variants, nvmm): (&[&Variant], Option<NvmmSpec>),
         caller: &'a dyn Caller,
     ) -> anyhow::Result<Self> {
+        Prepared::set(a, (variants, &[], nvmm), caller)
+    }
+
+    /// With further settings.
+    fn set(
+        a: &'a CommonArgs,
+        (variants, more, nvmm): (&[&Variant], &[String], Option<NvmmSpec>),
+        caller: &'a dyn Caller,
+    ) -> anyhow::Result<Self> {
         let needs = variants
             .iter()
             .filter_map(|v| Some((v.setting()?, v.option())));
-        let (set, options): (Vec<String>, Vec<String>) = needs.unzip();
+        let (mut set, mut options): (Vec<String>, Vec<String>) = needs.unzip();
+        set.extend_from_slice(more);
+        options.extend_from_slice(more);
         let prepared = Prepared::new(a, (&set, nvmm), caller);
         if options.is_empty() {
             prepared
@@ -208,6 +268,7 @@ impl<'a> Prepared<'a> {
         (set, nvmm): (&[String], Option<NvmmSpec>),
         caller: &'a dyn Caller,
     ) -> anyhow::Result<Self> {
+        check_sampled(a)?;
         let program = Program {
             args: a.program.clone(),
             env: a.env.clone(),
@@ -225,7 +286,8 @@ impl<'a> Prepared<'a> {
                 (_, true) => Timing::Regions,
                 _ => Timing::Whole,
             },
-            warm_up: a.warm_up,
+            warm_up: a.warm_up.filter(|_| !a.sampling.is_sampled()),
+            sampling: a.sampling.asked(a.warm_up)?,
             limits: Limits {
                 guest: a.timeout,
                 host: a.host_timeout,
@@ -240,11 +302,7 @@ impl<'a> Prepared<'a> {
             devices: a.devices.devices(),
             nvmm,
             placement: a.placement,
-            rootfs: match a.rootfs.as_deref() {
-                Some("none") => Rootfs::Smallest,
-                Some(name) => Rootfs::Named(name.into()),
-                None => Rootfs::least(program.executable()),
-            },
+            rootfs: rootfs(a, program.executable()),
             modules: a.modules.modules.clone(),
             images: a.cache.source(),
             keep_boot: !a.no_boot_cache,
@@ -258,6 +316,18 @@ impl<'a> Prepared<'a> {
             program,
             session: Session::boot(options, caller)?,
         })
+    }
+
+    /// Samples all runs at the same places, if nothing else is asked for, so that their windows can be compared one by one;
+    /// runs share the host's cores.
+    fn same_windows(&mut self) {
+        let a = &self.a.sampling;
+        if let Some(asked) = &mut self.program.program.sampling {
+            if a.error.is_none() {
+                asked.plan.windows.get_or_insert(SAME_WINDOWS);
+            }
+            asked.plan.threads = a.sample_threads.map_or(1, |n| n as usize);
+        }
     }
 
     /// Why the program could not be executed.
@@ -315,23 +385,35 @@ impl<'a> Prepared<'a> {
         inspect.profile_symbols.extend(symbols);
         let name = program.program.args.first().map(String::as_str);
         let own = (name, &Default::default());
-        let profiling = Profiling::start(&mut running.machine, &inspect, own)?;
+        let profiling = match how.profile {
+            true => Some(Profiling::collect(&mut running.machine, &inspect, own)?),
+            false => Profiling::start(&mut running.machine, &inspect, own)?,
+        };
         running.holders = remote::services(&inspect, false, messages)?;
         if let Some(trace) = bus {
             running.holders.push(Box::new(trace));
         }
         running.power = power.cuts();
         running.pass_interrupt = interrupt == Interrupt::Passes;
+        let vectors = Vectors::begin(&self.a.sampling, &mut running.machine)?;
         let run = running.wait(&mut output)?;
         let m = &mut running.machine;
+        if let Some(v) = vectors {
+            v.end(m)?;
+        }
+        let mut functions = Vec::new();
         if let Some(p) = profiling {
-            p.finish(m)?;
+            functions = p.finish(m)?;
         }
         if m.markers_refused() > 0 {
             let n = m.markers_refused();
             eprintln!("nagori: {n} markers of the program asked for something impossible");
         }
-        Ok(RunResult::of(run, m, (!self.a.functional, self.a.strict)))
+        let result = RunResult::of(run, m, (!self.a.functional, self.a.strict));
+        Ok(RunResult {
+            functions,
+            ..result
+        })
     }
 }
 

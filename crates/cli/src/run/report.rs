@@ -1,11 +1,15 @@
 //! The costs of a run, for human readers and as JSON.
 
+use crate::figures::Figures;
 use crate::output::{Exit, Messages, MEANINGLESS, SIGNAL, SUCCESS};
+use crate::profiling::Waiting;
+use crate::sampling;
 use crate::tables::{self, duration, grouped, row, table, text};
 use nagori_machine::{Machine, Report};
 use nagori_memtime::stats::Region;
 use nagori_session::problems::{Nvmm, Problem, NEVER_ENDED};
 use nagori_session::program::{Outcome, Run, Why};
+use nagori_session::sampling::Sampled;
 use serde_json::{json, Value};
 
 /// Exit code if there is no such program, as in shells.
@@ -54,55 +58,12 @@ pub struct Result {
     pub full: (String, Value),
     /// Checksums of the outputs.
     pub sums: [u64; 2],
+    /// How the run was sampled, if it was.
+    pub sampled: Option<Box<Sampled>>,
+    /// Which functions waited for memory, if that was asked for.
+    pub functions: Vec<Waiting>,
     /// Processor time of the host from the command to the program's start, in seconds.
     pub start_cpu: Option<f64>,
-}
-
-/// The most important figures, summed over all harts.
-#[derive(Debug, Clone, Copy)]
-pub struct Figures {
-    /// Guest time in picoseconds.
-    pub time_ps: u64,
-    /// Cycles in which harts were not idle.
-    pub busy: u64,
-    /// Instructions.
-    pub instructions: u64,
-    /// Cycles of waiting for memory.
-    pub stall: u64,
-    /// Misses in L1D, L1I and the TLBs.
-    pub misses: [u64; 4],
-}
-
-impl Figures {
-    /// Computes them from a report.
-    pub fn of(r: &Report) -> Figures {
-        let sum = |f: fn(&nagori_machine::HartReport) -> u64| r.harts.iter().map(f).sum();
-        Figures {
-            time_ps: r.elapsed_ps,
-            busy: sum(|h| h.cycles.saturating_sub(h.events.idle_cycles)),
-            instructions: r.instructions,
-            stall: sum(|h| h.events.memory_stall_cycles),
-            misses: [
-                sum(|h| {
-                    let e = &h.events;
-                    e.l1d_load_misses + e.l1d_store_misses + e.l1d_walk_misses
-                }),
-                sum(|h| h.events.l1i_misses),
-                sum(|h| h.events.dtlb_misses),
-                sum(|h| h.events.itlb_misses),
-            ],
-        }
-    }
-
-    /// Share of the busy time that is spent waiting for memory.
-    pub fn stalled(&self) -> Option<f64> {
-        (self.busy > 0).then(|| self.stall as f64 / self.busy as f64)
-    }
-
-    /// Busy cycles for each instruction.
-    pub fn cpi(&self) -> Option<f64> {
-        (self.instructions > 0).then(|| self.busy as f64 / self.instructions as f64)
-    }
 }
 
 /// The most important figures as JSON, units in names.
@@ -161,6 +122,8 @@ impl Result {
             timed,
             full: (tables::machine(m), tables::machine_json(m)),
             sums: run.sums,
+            functions: Vec::new(),
+            sampled: run.sampled,
             start_cpu: run.start_cpu,
         }
     }
@@ -243,6 +206,10 @@ impl Result {
         }
         let mut out = text(&t);
         out.push('\n');
+        if let Some(s) = &self.sampled {
+            out.push_str(&sampling::as_table(s));
+            out.push('\n');
+        }
         if let Some(epochs) = tables::epochs(r) {
             out.push_str(&epochs);
             out.push('\n');
@@ -275,6 +242,7 @@ impl Result {
             "process": process,
             "statistics": tables::to_json(&self.report),
             "machine_statistics": self.full.1,
+            "sampled": self.sampled.as_deref().map(sampling::as_json),
         })
     }
 }

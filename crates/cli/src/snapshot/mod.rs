@@ -47,7 +47,8 @@ pub fn resume(a: &ResumeArgs, messages: &Messages) -> anyhow::Result<Exit> {
     if let Some(image) = &a.run_args.nvmm.nvmm_image {
         image.attach(&mut machine)?;
     }
-    if let Some(n) = a.run_args.warm_up {
+    let sampled = a.run_args.sampling.is_sampled();
+    if let Some(n) = a.run_args.warm_up.filter(|_| !sampled) {
         machine.set_warm_up(n);
     }
     if let Some(rtc) = a.run_args.rtc {

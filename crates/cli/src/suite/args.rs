@@ -2,6 +2,7 @@
 
 use crate::args::{CacheArgs, MachineArgs};
 use crate::numbers::{count, seed};
+use crate::plot::LookArgs;
 use clap::{Args, Subcommand, ValueEnum};
 use nagori_memtime::Method;
 use nagori_suite::{Malloc, Size, Timing};
@@ -186,4 +187,9 @@ pub struct ReportArgs {
     /// All records as a JSON array instead of Markdown.
     #[arg(long, conflicts_with = "document")]
     pub json: bool,
+    /// Draw the run times into a file; the name ends in .svg, .png, .pdf or .vl.json (Vega-Lite).
+    #[arg(long, value_name = "FILE")]
+    pub plot: Option<PathBuf>,
+    #[command(flatten)]
+    pub look: LookArgs,
 }

@@ -4,15 +4,18 @@ use super::args::ReportArgs;
 use super::library;
 use crate::output::file::Staged;
 use crate::output::{self, Exit, Messages, SUCCESS};
+use crate::plot::Picture;
 use anyhow::{bail, Context};
 use nagori_memtime::Method;
-use nagori_suite::analysis::Table;
+use nagori_plot::{Axis, Chart, Mark, Panel, Point, Rule, Series};
+use nagori_suite::analysis::{Row, Table};
 use nagori_suite::{archive, page, read_archive, Conditions, Malloc, Memory, Record, Store};
 use serde_json::json;
 use std::fs;
 
 /// Runs the command.
 pub fn command(a: &ReportArgs, messages: &Messages) -> anyhow::Result<Exit> {
+    let picture = Picture::wanted(a.plot.as_deref(), &a.look)?;
     let (records, from) = match &a.results {
         Some(path) => {
             let bytes = fs::read(path)
@@ -43,6 +46,13 @@ pub fn command(a: &ReportArgs, messages: &Messages) -> anyhow::Result<Exit> {
             a.placement,
             a.size
         );
+    }
+    if let Some(picture) = picture {
+        let under = format!(
+            "machine {}, placement {}, size {}",
+            a.machine, a.placement, a.size
+        );
+        picture.draw(&chart(&table, under)?, messages)?;
     }
     if let Some(path) = &a.save {
         let file = Staged::create(path).context("--save")?;
@@ -83,4 +93,35 @@ pub fn command(a: &ReportArgs, messages: &Messages) -> anyhow::Result<Exit> {
         }
     }
     Ok(SUCCESS)
+}
+
+/// Run times of all programs under every memory but the first, by which they are divided.
+fn chart(table: &Table, under: String) -> anyhow::Result<Chart> {
+    let memories = table.memories.iter().filter(|m| {
+        // That one is 1 everywhere.
+        let times = table.rows.iter().filter_map(|r| r.time(m));
+        times.into_iter().any(|t| (t - 1.0).abs() > 1e-9)
+    });
+    let series = memories.map(|m| {
+        let point = |r: &Row| Some(Point::new(r.program.clone(), r.time(m)?));
+        Series::new(m, Mark::Points).with(table.rows.iter().filter_map(point))
+    });
+    let series: Vec<Series> = series.filter(|s| !s.points.is_empty()).collect();
+    if series.is_empty() {
+        bail!("--plot: no program has run times under two memories");
+    }
+    let x = Axis {
+        names: table.rows.iter().map(|r| r.program.clone()).collect(),
+        ..Axis::names("")
+    };
+    let mut panel = Panel::new("", (x, Axis::new("run time", "").log()), series);
+    panel.rules.push(Rule {
+        y: 1.0,
+        name: "on DRAM".into(),
+    });
+    Ok(Chart {
+        title: "Run times of the suite's programs".into(),
+        note: under,
+        ..Chart::of(panel)
+    })
 }

@@ -101,7 +101,7 @@ fn wrong_values_are_told_before_anything_is_done() {
     for (args, what) in [
         (
             &["bench", "board", "--plot", "x.jpg"][..],
-            "must end in .svg or .png",
+            "must end in .svg, .png, .pdf or .vl.json",
         ),
         (
             &["bench", "board", "--machine", "nope"],
@@ -177,4 +177,40 @@ fn colour_only_where_it_is_wanted() {
     };
     run(true).stderr(contains("\u{1b}["));
     run(false).stderr(contains("\u{1b}[").not());
+}
+
+#[test]
+fn reports_of_documents_and_what_is_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+    let report = |from: &str| {
+        let mut c = nagori();
+        c.current_dir(dir.path())
+            .args(["report", from, "-o", "out.html"]);
+        c
+    };
+    write(
+        "study.json",
+        r#"{"format": "nagori-document", "title": "A <b> study", "sections": [{"title": "One", "blocks": [
+            {"text": "words"}, {"chart": {"panels": [{"x": {"scale": "names"}, "y": {"title": "time", "unit": "s"},
+            "series": [{"mark": "bars", "points": [["ddr4", 1], ["pcm", 2]]}]}]}}]}]}"#,
+    );
+    report("study.json").assert().code(0);
+    let page = std::fs::read_to_string(dir.path().join("out.html")).unwrap();
+    assert!(page.contains("<h1>A &lt;b&gt; study</h1>") && page.contains(">time [s]</text>"));
+    for (text, told) in [
+        ("{", "is no JSON"),
+        ("{\"a\": 1}", "nagori compare --json"),
+        (
+            r#"{"format": "nagori-document", "title": "", "sections": [{"blocks": [{"cod": ""}]}]}"#,
+            "sections[0].blocks[0]",
+        ),
+    ] {
+        write("wrong.json", text);
+        report("wrong.json").assert().code(1).stderr(contains(told));
+    }
+    report("none.json")
+        .assert()
+        .code(1)
+        .stderr(contains("cannot read none.json"));
 }

@@ -266,3 +266,82 @@ fn output_goes_where_it_is_sent() {
     .code(1)
     .stderr(contains("--output").and(contains("there is no directory")));
 }
+
+#[test]
+fn machines_are_varied_and_the_result_is_a_table_and_a_page() {
+    let Some(p) = Place::new() else { return };
+    let vary = [
+        "--methods",
+        "dram,extended",
+        "--placement",
+        "nvmm",
+        "--vary",
+        "dtlb.sectors=4,8",
+    ];
+    let files = [
+        "--csv",
+        "t.csv",
+        "--parquet",
+        "t.parquet",
+        "--json",
+        "r.json",
+        "--report",
+        "r.html",
+        "--plot",
+        "p.vl.json",
+    ];
+    let options = [&vary[..], &files].concat();
+    p.compare(&options, &["touch", "1"])
+        .assert()
+        .code(0)
+        .stderr(contains("extended, dtlb.sectors=8"));
+    let table = std::fs::read_to_string(p.path("t.csv")).unwrap();
+    let lines: Vec<&str> = table.lines().collect();
+    assert!(lines[0]
+        .starts_with("method,memory_model,dtlb.sectors,seed,complete,end,guest_time_ps,run_time,"));
+    assert_eq!(lines.len(), 5);
+    assert!(lines[1].starts_with("dram,,4,,true,exit,") && lines[4].starts_with("extended,,8,"));
+    let bytes = std::fs::read(p.path("t.parquet")).unwrap();
+    assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
+    let result: Value = serde_json::from_slice(&std::fs::read(p.path("r.json")).unwrap()).unwrap();
+    assert_eq!(result["methods"][3]["vary"]["dtlb.sectors"], "8");
+    assert_eq!(result["runs"][0]["run_time"], 1.0);
+    assert!(result["about"]["image"].as_str().unwrap().len() >= 16);
+    let values = result["about"]["machine"]["values"].as_array().unwrap();
+    let sectors = values.iter().find(|v| v["key"] == "dtlb.sectors").unwrap();
+    assert_eq!(
+        (&sectors["value"], &sectors["origin"]),
+        (&Value::from(4), &Value::from("override"))
+    );
+    // The program and the guest's kernel are known by their names.
+    let waiting = result["methods"][1]["waiting"].as_array().unwrap();
+    let named = |w: &&Value| !w["function"].as_str().unwrap().starts_with("0x");
+    assert!(
+        waiting.iter().filter(named).count() * 2 > waiting.len(),
+        "{waiting:#?}"
+    );
+    let vega: Value = serde_json::from_slice(&std::fs::read(p.path("p.vl.json")).unwrap()).unwrap();
+    assert_eq!(vega["layer"][0]["encoding"]["x"]["title"], "dtlb.sectors");
+    // The page is the same when it is made of the JSON.
+    let page = std::fs::read_to_string(p.path("r.html")).unwrap();
+    for part in [
+        "What memory costs ./probe touch 1",
+        "extended, dtlb.sectors=8",
+        "set for this run",
+        "controller preset",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    nagori()
+        .current_dir(p.dir.path())
+        .args(["-q", "report", "r.json", "--output", "again.html"])
+        .assert()
+        .code(0);
+    assert_eq!(std::fs::read_to_string(p.path("again.html")).unwrap(), page);
+    // What is wrong with the last machine is said before the first one boots.
+    let wrong = ["--methods", "dram", "--vary", "dtlb.sectors=2,three"];
+    p.compare(&wrong, &["touch", "1"])
+        .assert()
+        .code(1)
+        .stderr(contains("dtlb.sectors=three"));
+}

@@ -36,6 +36,7 @@ mod power;
 mod profile;
 mod rootfs;
 mod run;
+mod sampling;
 mod services;
 mod share;
 mod signals;

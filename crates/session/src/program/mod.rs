@@ -69,6 +69,8 @@ pub struct Program {
     pub limits: Limits,
     /// The run ends when all harts together have executed this many instructions.
     pub max_instructions: Option<u64>,
+    /// Instead of timing it as a whole, windows of it; `None`: everything.
+    pub sampling: Option<crate::sampling::Asked>,
 }
 
 impl Program {

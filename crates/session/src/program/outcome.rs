@@ -3,6 +3,7 @@
 use super::protocol::{Ended, LABEL_END};
 use crate::end::END_OF_TIME;
 use crate::problems::{Nvmm, Problem};
+use crate::sampling::Sampled;
 use nagori_machine::{Machine, Report};
 use nagori_memtime::Ps;
 
@@ -112,6 +113,8 @@ pub struct Run {
     pub sums: [u64; 2],
     /// Processor time of this process when the program started, in seconds.
     pub start_cpu: Option<f64>,
+    /// How it was sampled, if it was: then the report is an estimate.
+    pub sampled: Option<Box<Sampled>>,
 }
 
 impl Run {

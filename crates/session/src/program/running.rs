@@ -11,6 +11,7 @@ use crate::error::{Interrupted, Result};
 use crate::guest;
 use crate::power::{Cutter, PowerCuts};
 use crate::problems::{self, Asked, AskedOfNvmm};
+use crate::sampling::{self, Sampled};
 use crate::session::Session;
 use nagori_machine::Machine;
 
@@ -85,6 +86,10 @@ impl<'s, 'a> Running<'s, 'a> {
             max_instructions: limit.map(|n| n.saturating_add(m.steps())),
             timed: false,
         };
+        if let Some(asked) = &program.sampling {
+            let options = self.session.options();
+            asked.begin(m, &options.devices, options.engine)?;
+        }
         // Services that hold the machine come first, and devices last, as elsewhere.
         let mut cutter = Cutter::new(&self.power, caller).map(|c| c.starting_at(m));
         let mut asked = false;
@@ -134,7 +139,10 @@ impl<'s, 'a> Running<'s, 'a> {
             (None, _) => Why::Stuck,
         };
         let regions = program.timing == Timing::Regions;
+        let sampled = sampling::end(m)?;
         let (report, regions_ended) = of_program(m, regions);
+        let estimate = sampled.as_ref().filter(|s| !s.is_whole());
+        let report = estimate.and_then(Sampled::report).unwrap_or(report);
         let asked = Asked {
             regions,
             warm_up: program.warm_up,
@@ -152,6 +160,7 @@ impl<'s, 'a> Running<'s, 'a> {
         if begun && problems.iter().all(|p| !p.meaningless) {
             problems.extend(problems::of_nvmm(m, &report, about));
         }
+        problems.extend(sampled.iter().flat_map(problems::of_samples));
         let nvmm = problems::nvmm(m, &report);
         Ok(Run {
             why,
@@ -162,6 +171,7 @@ impl<'s, 'a> Running<'s, 'a> {
             output: Captured::default(),
             sums,
             start_cpu,
+            sampled: sampled.map(Box::new),
         })
     }
 }

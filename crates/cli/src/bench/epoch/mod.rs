@@ -11,7 +11,7 @@ use super::speed::engine;
 use super::speed::programs::{plan, Work};
 use crate::numbers::count;
 use crate::output::{self, Exit, Messages, SUCCESS};
-use crate::plot::Picture;
+use crate::plot::{LookArgs, Picture};
 use anyhow::{ensure, Context};
 use clap::Args;
 use debian::{Debian, GUESTS};
@@ -97,9 +97,11 @@ pub struct EpochArgs {
     /// A list of rows on stdout, instead of a table.
     #[arg(long)]
     pub json: bool,
-    /// Draw the results into a file; the name ends in .svg or .png.
+    /// Draw the results into a file; the name ends in .svg, .png, .pdf or .vl.json (Vega-Lite).
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
+    #[command(flatten)]
+    pub look: LookArgs,
 }
 
 fn epoch(text: &str) -> Result<Ps, String> {
@@ -225,7 +227,7 @@ fn as_fast(memory: &Memory, dram_ps: u64) -> Vec<String> {
 
 /// Runs the command.
 pub fn command(a: &EpochArgs, messages: &Messages) -> anyhow::Result<Exit> {
-    let picture = a.plot.as_deref().map(Picture::create).transpose()?;
+    let picture = Picture::wanted(a.plot.as_deref(), &a.look)?;
     let chosen = |name: &str| a.only.is_empty() || a.only.iter().any(|n| n == name);
     let loads: Vec<Load> = programs()
         .into_iter()
@@ -262,8 +264,7 @@ pub fn command(a: &EpochArgs, messages: &Messages) -> anyhow::Result<Exit> {
             output::print(&rows::figures(&rows))?
         }
         if let Some(picture) = picture {
-            let bytes = draw::figures(picture.format(), &rows)?;
-            picture.finish(&bytes, messages)?;
+            picture.draw(&draw::figures(&rows), messages)?;
         }
         return Ok(SUCCESS);
     }
@@ -335,8 +336,7 @@ pub fn command(a: &EpochArgs, messages: &Messages) -> anyhow::Result<Exit> {
         output::print(&rows::shown(&all))?
     }
     if let Some(picture) = picture {
-        let bytes = draw::errors(picture.format(), &all)?;
-        picture.finish(&bytes, messages)?;
+        picture.draw(&draw::errors(&all), messages)?;
     }
     Ok(SUCCESS)
 }

@@ -13,7 +13,7 @@ use super::parallel::{each, progress};
 use crate::args::MachineArgs;
 use crate::numbers::{count, in_units};
 use crate::output::{self, Exit, Messages, SUCCESS};
-use crate::plot::Picture;
+use crate::plot::{LookArgs, Picture};
 use anyhow::Context;
 use clap::Args;
 use rows::{Direction, Row};
@@ -93,9 +93,11 @@ pub struct IomapArgs {
     /// A list of {direction, buffer_kib, way, entries, replacement, mbps, ratio_to_monitor, ...}.
     #[arg(long)]
     pub json: bool,
-    /// Draw throughput by buffer into a file; the name ends in .svg or .png.
+    /// Draw throughput by buffer into a file; the name ends in .svg, .png, .pdf or .vl.json (Vega-Lite).
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
+    #[command(flatten)]
+    pub look: LookArgs,
 }
 
 /// Options of transfers alone.
@@ -128,7 +130,7 @@ fn or_all<T: clap::ValueEnum + Copy>(list: &[T]) -> Vec<T> {
 /// Runs the command.
 pub fn command(a: &IomapArgs, messages: &Messages) -> anyhow::Result<Exit> {
     // Possible errors are found before the minutes of measurement.
-    let picture = a.plot.as_deref().map(Picture::create).transpose()?;
+    let picture = Picture::wanted(a.plot.as_deref(), &a.look)?;
     let choice = MachineArgs {
         machine: a.machine.clone(),
         set: a.set.clone(),
@@ -148,8 +150,7 @@ pub fn command(a: &IomapArgs, messages: &Messages) -> anyhow::Result<Exit> {
     rows::compare(&mut rows);
     show(a, &rows, text::text(&name, &rows))?;
     if let Some(picture) = picture {
-        let bytes = plot::draw(picture.format(), &name, &rows)?;
-        picture.finish(&bytes, messages)?;
+        picture.draw(&plot::chart(&name, &rows)?, messages)?;
     }
     Ok(SUCCESS)
 }

@@ -11,7 +11,7 @@ use super::parallel::{each, progress};
 use crate::args::MachineArgs;
 use crate::numbers::count;
 use crate::output::{self, Exit, Messages, SUCCESS};
-use crate::plot::Picture;
+use crate::plot::{LookArgs, Picture};
 use anyhow::bail;
 use cells::{Axes, Cell, Consumer, Loops, Place, Reader, Ring, Size, Stores};
 use clap::Args;
@@ -112,9 +112,11 @@ pub struct VcopyArgs {
     /// A list of {packet_bytes, ring, copy, loops, reader, batch, memory, packets, l1_misses, ..., throughput_mpps}.
     #[arg(long)]
     pub json: bool,
-    /// Draw misses and throughput by size into a file; the name ends in .svg or .png.
+    /// Draw misses and throughput by size into a file; the name ends in .svg, .png, .pdf or .vl.json (Vega-Lite).
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
+    #[command(flatten)]
+    pub look: LookArgs,
 }
 
 impl VcopyArgs {
@@ -136,7 +138,7 @@ impl VcopyArgs {
 /// Runs the command.
 pub fn command(a: &VcopyArgs, messages: &Messages) -> anyhow::Result<Exit> {
     // Possible errors are found before the minutes of measurement.
-    let picture = a.plot.as_deref().map(Picture::create).transpose()?;
+    let picture = Picture::wanted(a.plot.as_deref(), &a.look)?;
     let cells = cells::cells(&a.axes());
     let (rows, machine) = if a.native {
         native::measure(a, &cells, messages)?
@@ -149,8 +151,7 @@ pub fn command(a: &VcopyArgs, messages: &Messages) -> anyhow::Result<Exit> {
         output::print(&text::text(&machine, &rows))?
     }
     if let Some(picture) = picture {
-        let bytes = plot::draw(picture.format(), &machine, &rows)?;
-        picture.finish(&bytes, messages)?;
+        picture.draw(&plot::chart(&machine, &rows)?, messages)?;
     }
     Ok(SUCCESS)
 }

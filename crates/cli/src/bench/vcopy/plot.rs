@@ -2,41 +2,31 @@
 
 use super::cells::{Consumer, Loops, Place, Reader, Ring, Size, Stores};
 use super::rows::{Row, MISSES};
-use crate::bench::line_chart::{self, add, Line, Panel};
-use crate::plot::Format;
 use anyhow::bail;
-use plotters::prelude::*;
+use nagori_plot::{Axis, Chart, Mark, Panel, Point, Series};
 
-/// Distinguishable by colour-blind people (Okabe and Ito).
-const COLOURS: [RGBColor; 2] = [RGBColor(213, 94, 0), RGBColor(0, 114, 178)];
-
-/// Draws the split ring's cells with one loop and a reader of the queue, by size.
-pub fn draw(format: Format, machine: &str, rows: &[Row]) -> anyhow::Result<Vec<u8>> {
-    let panel = |y, lines| Panel {
-        title: format!("{machine}: {y}"),
-        y,
-        lines,
-    };
+/// The split ring's cells with one loop and a reader of the queue, by size.
+pub fn chart(machine: &str, rows: &[Row]) -> anyhow::Result<Chart> {
     let panels = [
-        panel("L1 misses a packet", lines(rows, |r| r.per_packet(MISSES))),
-        panel(
-            "million packets a second",
-            lines(rows, |r| Some(r.throughput_mpps)),
-        ),
+        panel(Axis::new("L1 misses a packet", ""), rows, |r| {
+            r.per_packet(MISSES)
+        }),
+        panel(Axis::new("throughput", "million packets/s"), rows, |r| {
+            Some(r.throughput_mpps)
+        }),
     ];
-    if panels.iter().all(|p| p.lines.is_empty()) {
+    if panels.iter().all(|p| p.series.is_empty()) {
         bail!("there is nothing to draw: the plot has sizes of packets in bytes, with the split ring and one loop");
     }
-    line_chart::draw(
-        format,
-        "bytes of a packet",
-        SeriesLabelPosition::UpperMiddle,
-        &panels,
-    )
+    Ok(Chart {
+        title: format!("Copies of packets, machine {machine}"),
+        panels: panels.into(),
+        ..Chart::default()
+    })
 }
 
-fn lines(rows: &[Row], value: impl Fn(&Row) -> Option<f64>) -> Vec<Line> {
-    let mut all: Vec<Line> = Vec::new();
+fn panel(y: Axis, rows: &[Row], value: impl Fn(&Row) -> Option<f64>) -> Panel {
+    let mut panel = Panel::new("", (Axis::new("packet", "B").log(), y), Vec::new());
     for r in rows {
         let c = &r.cell;
         let plain = c.ring == Ring::Split
@@ -53,19 +43,18 @@ fn lines(rows: &[Row], value: impl Fn(&Row) -> Option<f64>) -> Vec<Line> {
             .memory_model
             .as_ref()
             .map_or(String::new(), |m| format!(" ({m})"));
-        let name = format!("{}, {}{model}", c.copy.name(), c.memory.name());
-        add(
-            &mut all,
-            Line {
-                name,
-                colour: COLOURS[c.copy as usize],
-                width: if c.memory == Place::Dram { 3 } else { 1 },
-                named: true,
-                points: vec![(f64::from(n), y)],
-            },
-        );
+        panel.add(Series {
+            // A colour is a kind of copy, and a dashed line a slow memory.
+            colour: Some(c.copy as usize),
+            dashed: c.memory != Place::Dram,
+            ..Series::new(
+                format!("{}, {}{model}", c.copy.name(), c.memory.name()),
+                Mark::Line,
+            )
+            .with([Point::new(f64::from(n), y)])
+        });
     }
-    all
+    panel
 }
 
 #[cfg(test)]
@@ -90,11 +79,10 @@ mod tests {
             };
             Row::new(cell, 320, &[[side(u64::from(n)), side(1)]], 1e9)
         };
-        let svg = draw(Format::Svg, "m", &[row(64), row(1024)]).unwrap();
-        let svg = String::from_utf8(svg).unwrap();
-        for word in ["temporal, dram", "bytes of a packet", "L1 misses a packet"] {
+        let svg = crate::plot::svg(&chart("m", &[row(64), row(1024)]).unwrap());
+        for word in ["temporal, dram", "packet [B]", "L1 misses a packet"] {
             assert!(svg.contains(word), "{word}");
         }
-        assert!(draw(Format::Svg, "m", &[]).is_err());
+        assert!(chart("m", &[]).is_err());
     }
 }

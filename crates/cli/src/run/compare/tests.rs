@@ -40,6 +40,8 @@ fn run(why: Why, seed: Option<u64>, elapsed_ps: u64) -> Run {
             timed: true,
             full: Default::default(),
             sums: [0; 2],
+            functions: Vec::new(),
+            sampled: None,
             start_cpu: None,
         },
     }
@@ -50,7 +52,10 @@ fn row(method: Method, mut runs: Vec<Run>) -> Row {
         run.result.nvmm = Nvmm::Delayed(method);
     }
     Row {
-        variant: Variant::Method(TimingMethod::Delay(method)),
+        case: Case {
+            variant: Variant::Method(TimingMethod::Delay(method)),
+            at: Vec::new(),
+        },
         runs,
     }
 }
@@ -178,4 +183,42 @@ fn rows_that_nothing_distinguishes_are_not_compared() {
     let times = rows.each_ref().map(|r| normalised(&rows, r));
     assert_eq!(times, [Some(vec![1.0]), None, Some(vec![3.0])]);
     assert_eq!(vain(&rows)[0].rows, ["fine"]);
+}
+
+#[test]
+fn rows_on_varied_machines_are_compared_with_the_very_first() {
+    let at = |method, ways: &str, ps| {
+        let mut row = row(method, vec![run(ended(0), None, ps)]);
+        row.case.at = vec![("l1d.ways".into(), ways.into())];
+        row
+    };
+    let mut rows = [
+        at(Method::Dram, "2", 1000),
+        at(Method::Dram, "4", 500),
+        at(Method::Fine, "2", 3000),
+        at(Method::Fine, "4", 1500),
+    ];
+    let text = as_table(&rows);
+    assert!(text.contains("fine, l1d.ways=4"), "{text}");
+    let times: Vec<_> = rows
+        .iter()
+        .map(|r| normalised(&rows, r).unwrap()[0])
+        .collect();
+    assert_eq!(times, [1.0, 0.5, 3.0, 1.5]);
+    // Nothing on NVMM: methods cannot differ, but machines can.
+    for row in &mut rows {
+        row.runs[0].result.nvmm = Nvmm::Unused;
+    }
+    let why: Vec<_> = rows.iter().map(|r| in_vain(&rows, r)).collect();
+    assert_eq!(
+        why,
+        [None, None, Some("NVMM not used"), Some("NVMM not used")]
+    );
+    let vain = vain(&rows);
+    assert_eq!(vain.len(), 2, "{vain:?}");
+    assert!(vain[1]
+        .message
+        .starts_with("fine, l1d.ways=4: not compared with dram, l1d.ways=4"));
+    let value = as_json(&["p".into()], &[], &rows);
+    assert_eq!(value["methods"][3]["vary"]["l1d.ways"], "4");
 }
