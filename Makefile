@@ -216,6 +216,10 @@ suite: build ## The application study on vc707, and its page
 	$(NAGORI) suite run --store build/suite-results $(ARGS)
 	$(NAGORI) suite report --store build/suite-results --save suite/results/vc707.jsonl.zst --document docs/suite.md
 
+# Minutes to an hour; with ARGS=--long hours.
+sampling-check: build ## Sampled runs beside whole detailed ones: errors and intervals (docs/sampling.md)
+	scripts/sampling-check $(NAGORI) --json build/sampling.json $(ARGS)
+
 # On the host, where `make test` tries the same, a run takes a moment; booted, minutes.
 crash-corpus: build ## Seeded bugs in flushes and fences, found on the booted machine (docs/crash-model.md)
 	scripts/crash-corpus $(NAGORI) --order commit
@@ -280,4 +284,4 @@ clean: ## Remove what was built
 	$(MAKE) -C guest/bare clean
 	cargo clean
 
-.PHONY: test-plots studies-check artifact bare-host dist dist-glibc deb container book reference test-book help setup build install install-lib demo test test-rust test-python wheel notebooks search search-builds rtl-quick rtl-check rtl-rocket rtl-formal rtl-synth validate validate-quick validate-four validate-docs validate-services test-bare same same-quick cost cost-release speed-guard lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke crash-corpus suite suite-check clean bench-native bench-iomap
+.PHONY: sampling-check test-plots studies-check artifact bare-host dist dist-glibc deb container book reference test-book help setup build install install-lib demo test test-rust test-python wheel notebooks search search-builds rtl-quick rtl-check rtl-rocket rtl-formal rtl-synth validate validate-quick validate-four validate-docs validate-services test-bare same same-quick cost cost-release speed-guard lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke crash-corpus suite suite-check clean bench-native bench-iomap

@@ -58,6 +58,9 @@ def problem(nagori, words):
     name = " ".join(["nagori", *command])
     if subcommands(nagori, tuple(command)) and words and re.fullmatch(r"[a-z][a-z0-9-]*", words[0]):
         return f"`{name}` has no command `{words[0]}`"
+    # `sweep` hands what follows to Python, whose options are not in this help.
+    if "[ARGUMENTS]..." in help_of(nagori, tuple(command)):
+        return None
     known = options(nagori, tuple(command))
     for word in words:
         if word == "--":

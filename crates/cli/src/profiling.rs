@@ -46,7 +46,7 @@ const FUNCTIONS: usize = 25;
 /// How long a function has waited for a memory.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Waiting {
-    /// Its name, or its address.
+    /// Its name; one for all addresses without any.
     pub function: String,
     /// The program or kernel that it is of.
     pub space: String,
@@ -162,9 +162,10 @@ fn functions(p: &Profile) -> Vec<Waiting> {
         let function = match p.stack(key.frames).first() {
             Some(&at) => match p.symbols().lookup(at) {
                 Some(s) => s.name.clone(),
-                None => format!("{at:#x}"),
+                // Addresses by themselves would be many, with little waiting each.
+                None => "(no symbol)".into(),
             },
-            None => "(unknown)".into(),
+            None => "(no stack)".into(),
         };
         let of = (
             function,

@@ -6,13 +6,23 @@ use clap::Args;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 
+const SWEEP_EXAMPLES: &str = "\
+Commands (`nagori sweep COMMAND --help` has their options):
+  run, list, show, verify, export, report, fit, watch, merge, gc, work
+
+Examples:
+  nagori sweep run study.toml --dry-run
+  nagori sweep run study.toml
+  nagori sweep run study.toml --slurm --tasks 16
+  nagori sweep list study.toml --failed
+  nagori sweep report study.toml --output study.html";
+
 /// Run studies: many runs over axes of machines, memories, programs, inputs, seeds.
 ///
 /// A study is a file of TOML; its results are kept in a directory, so that an interrupted study goes on where it was,
-/// and nothing is run twice. `nagori sweep --help` lists what there is to do. The Python package has the implementation
-/// (docs/studies.md).
+/// and nothing is run twice. The Python package has the implementation (docs/studies.md).
 #[derive(Debug, Args)]
-#[command(disable_help_flag = true, disable_version_flag = true)]
+#[command(after_long_help = SWEEP_EXAMPLES)]
 pub struct SweepArgs {
     /// What to do, such as `run study.toml`.
     #[arg(

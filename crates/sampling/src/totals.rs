@@ -96,6 +96,9 @@ fn add_sleep(v: &mut Value, (ps, cycles): (f64, f64)) {
         .into_iter()
         .flatten()
     {
+        // A hart that has not woken in a window has not counted its sleep there.
+        let idle = h.get("idle_cycles").and_then(Value::as_f64).unwrap_or(0.0);
+        let cycles = cycles.max(-idle);
         add(h.get_mut("cycles"), cycles);
         add(h.get_mut("idle_cycles"), cycles);
     }
@@ -189,6 +192,17 @@ fn finish(v: &mut Value, key: &str, elapsed: f64) {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn sleep_that_a_hart_has_not_counted_is_not_taken_from_it() {
+        let mut v = json!({"elapsed_ps": 9.0, "cycles": 9.0, "harts": [
+            {"cycles": 9.0, "idle_cycles": 5.0}, {"cycles": 3.0, "idle_cycles": 1.0}]});
+        add_sleep(&mut v, (-4.0, -4.0));
+        assert_eq!(
+            v["harts"],
+            json!([{"cycles": 5.0, "idle_cycles": 1.0}, {"cycles": 2.0, "idle_cycles": 0.0}])
+        );
+    }
 
     #[test]
     fn counters_are_sums_extremes_extremes_and_names_stay() {

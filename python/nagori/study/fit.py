@@ -22,8 +22,8 @@ from .axes import unknown
 from .description import Study
 from .expression import plain
 
-#: Steps of the difference quotients, as a share of a parameter's range. A machine's figures move by whole clocks, so that
-#: small ones would show nothing but that.
+#: Steps of the difference quotients, as a share of a parameter's range. A machine's figures move by whole clocks, so
+#: that small ones would show nothing but that.
 _STEP = 0.1
 #: A direction with less than this share of the largest effect is not determined.
 _WEAK = 1e-2

@@ -1,9 +1,9 @@
 """Leases: who is making which result, so that nobody else does.
 
-A lease is a name of a file that comes into being by `link`, which succeeds for one only, also on NFS. Its holder changes the
-file's time at regular intervals; the times count the beats and have nothing to do with any clock. Whoever waits
-looks whether they change while its own monotonic clock goes on, so that clocks which differ between hosts, or jump,
-do no harm. A holder on this host that has ended is known to have ended at once.
+A lease is a name of a file that comes into being by `link`, which succeeds for one only, also on NFS.
+Its holder changes the file's time at regular intervals; the times count the beats and have nothing to do with any
+clock. Whoever waits looks whether they change while its own monotonic clock goes on, so that clocks which differ
+between hosts, or jump, do no harm. A holder on this host that has ended is known to have ended at once.
 
 A lease that has ended in one of these ways is superseded, never removed by others: the next one has the next number,
 and again only one succeeds in making it.

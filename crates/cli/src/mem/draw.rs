@@ -37,7 +37,12 @@ pub fn bytes(
     let failed = || format!("cannot draw {}", path.display());
     match is_page(path) {
         true => {
-            let document = around(Block::Chart(Box::new(chart.clone())));
+            // The page has the title already.
+            let chart = Chart {
+                title: String::new(),
+                ..chart.clone()
+            };
+            let document = around(Block::Chart(Box::new(chart)));
             Ok(page::html(&document).with_context(failed)?.into_bytes())
         }
         false => plot::bytes(chart, plot::format(path)?, &look.look()?).with_context(failed),

@@ -315,7 +315,7 @@ fn machines_are_varied_and_the_result_is_a_table_and_a_page() {
     );
     // The program and the guest's kernel are known by their names.
     let waiting = result["methods"][1]["waiting"].as_array().unwrap();
-    let named = |w: &&Value| !w["function"].as_str().unwrap().starts_with("0x");
+    let named = |w: &&Value| !w["function"].as_str().unwrap().starts_with('(');
     assert!(
         waiting.iter().filter(named).count() * 2 > waiting.len(),
         "{waiting:#?}"
