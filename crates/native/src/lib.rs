@@ -4,7 +4,7 @@
 //! - [`processors`]: which events of which processor give the counts of the method, as data.
 //! - [`host`]: what this host is.
 //! - [`source`]: where counts come from: counters of the processor ([`source::perf`]), a recorded stream, a synthetic
-//! one.
+//!   one.
 //! - [`check`]: whether the host can do what is asked, and if not, why. Nothing runs without a passed check.
 //! - [`method`]: latencies and formulas as files.
 //! - [`monitor`]: threads, their epochs and accounts.

@@ -31,22 +31,23 @@ impl Memory {
             let n = name.strip_prefix(prefix)?.parse::<u64>().ok()?;
             (1..=20).contains(&n).then_some(n)
         };
-        let kind =
-            match (numbered("pcm-"), numbered("w-"), method(name)) {
-                (Some(n), ..) => Kind::Board(Method::Coarse, Some((300, 300 * n))),
-                (_, Some(n), _) => Kind::Board(Method::Coarse, Some((0, DRAM_NS * (n - 1)))),
-                (.., Ok(Method::Dram)) => {
-                    return Err("dram is what it is compared with, and never emulated".into())
-                }
-                (.., Ok(m)) => Kind::Board(m, None),
-                _ => match nagori_memcfg::Memory::load(name, &[]) {
-                    Ok(_) => Kind::Model,
-                    Err(e) => return Err(format!(
+        let kind = match (numbered("pcm-"), numbered("w-"), method(name)) {
+            (Some(n), ..) => Kind::Board(Method::Coarse, Some((300, 300 * n))),
+            (_, Some(n), _) => Kind::Board(Method::Coarse, Some((0, DRAM_NS * (n - 1)))),
+            (.., Ok(Method::Dram)) => {
+                return Err("dram is what it is compared with, and never emulated".into())
+            }
+            (.., Ok(m)) => Kind::Board(m, None),
+            _ => match nagori_memcfg::Memory::load(name, &[]) {
+                Ok(_) => Kind::Model,
+                Err(e) => {
+                    return Err(format!(
                         "expected coarse, fine, extended, pcm-N, w-N with N from 1 to 20, or a \
                     memory: {e}"
-                    )),
-                },
-            };
+                    ))
+                }
+            },
+        };
         let name = name.to_owned();
         Ok(Memory { name, kind })
     }
