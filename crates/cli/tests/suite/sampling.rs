@@ -26,7 +26,9 @@ fn program() -> Vec<u8> {
 
 fn bare(file: &Path, options: &[&str]) -> assert_cmd::Command {
     let mut c = nagori();
-    c.args(["bare", "-m", "vc707"]).args(options).arg(file);
+    c.args(["bare", "-m", "vc707", "--set", "harts=1"])
+        .args(options)
+        .arg(file);
     c
 }
 

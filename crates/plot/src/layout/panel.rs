@@ -311,7 +311,11 @@ fn heads(w: &Writer<'_>, p: &Panel, kinds: [Labels; 2], height: f64) -> Vec<Head
     };
     labelled(p)
         .map(|(s, point)| Head {
-            value: marks::top(p, s, point).unwrap_or(0.0),
+            // Labels of negative bars are above zero.
+            value: match p.y.scale {
+                Scale::Log => marks::top(p, s, point).unwrap_or(0.0),
+                _ => marks::top(p, s, point).unwrap_or(0.0).max(0.0),
+            },
             room: room(point),
         })
         .collect()
