@@ -1,7 +1,7 @@
 //! Compiles the helper that is loaded into emulated programs; it becomes part of the `nagori` command.
 //!
-//! The compiler is the host's (`CC`, `cc`). NAGORI_HELPER_CC names one for C libraries that are older than the host's, since
-//! the helper runs where the command does.
+//! The compiler is the host's (`CC`, `cc`). NAGORI_HELPER_CC names one for C libraries that are older than the host's,
+//! since the helper runs where the command does.
 
 use std::env;
 use std::path::PathBuf;

@@ -153,8 +153,8 @@ pub fn option_names(command: &str) -> Vec<String> {
     names.collect()
 }
 
-/// The guest's software that a command with these options (`run`, `crash`) starts from, which is built if it is not there:
-/// the key of its image, and that of its root file system, or the file.
+/// The guest's software that a command with these options (`run`, `crash`) starts from, which is built if it is not
+/// there: the key of its image, and that of its root file system, or the file.
 pub fn image(options: &[String], caller: &dyn Caller) -> anyhow::Result<Value> {
     let (source, modules, root) = match read(options)? {
         Command::Run(a) => run::software(&a)?,
@@ -218,7 +218,10 @@ pub fn bare_software(options: &[String], caller: &dyn Caller) -> anyhow::Result<
         return Err(other("bare"));
     };
     if a.run_args.sampling.is_sampled() || a.run_args.sampling.bbv.is_some() {
-        return Err(anyhow!("--timing sampled and --bbv: of `nagori bare` by the command only, which has their results"));
+        return Err(anyhow!(
+            "--timing sampled and --bbv: of `nagori bare` by the command only, which has their \
+            results"
+        ));
     }
     Ok(bare::prepare(&a, caller)?.0)
 }

@@ -104,7 +104,7 @@ impl Profiling {
         }))
     }
 
-    /// The same, but no files are written.
+    /// Collects a profile of which no files are written.
     pub fn collect(
         machine: &mut Machine,
         a: &InspectArgs,

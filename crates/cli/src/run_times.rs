@@ -101,9 +101,10 @@ fn lines(rows: &[Shown], key: usize) -> Panel {
                 .fold((f64::MAX, f64::MIN), |(a, b), v| (a.min(v.0), b.max(v.0)));
             // Sizes are doubled, not added to.
             let axis = Axis::new(title, n[0].1);
-            match least > 0.0 && most >= 8.0 * least {
-                true => axis.log(),
-                false => axis,
+            if least > 0.0 && most >= 8.0 * least {
+                axis.log()
+            } else {
+                axis
             }
         }
         None => Axis::names(title),

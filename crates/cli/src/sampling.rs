@@ -46,8 +46,8 @@ pub struct SampleArgs {
     /// Write each window as a snapshot to this directory, for `nagori window run`.
     #[arg(long, value_name = "DIR")]
     pub windows_to: Option<PathBuf>,
-    /// Measure these windows only: lines `INTERVAL WEIGHT`, where interval N begins N window lengths behind the start of
-    /// what is timed, as SimPoint chooses them. There are no confidence intervals then.
+    /// Measure these windows only: lines `INTERVAL WEIGHT`, where interval N begins N window lengths behind the start
+    /// of what is timed, as SimPoint chooses them. There are no confidence intervals then.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["error", "windows"])]
     pub intervals: Option<PathBuf>,
     /// Write basic-block vectors of what would be timed to this file, for SimPoint, one for each window length. The run
@@ -240,7 +240,8 @@ pub fn as_table(s: &Sampled) -> String {
     }
     let detail: u64 = s.windows.iter().map(|w| w.1.instructions).sum();
     let mut out = format!(
-        "sampled: {} windows of {} instructions, {:.2} % of all, after {} to warm up; {} not warm, {} ended with the program\n\n",
+        "sampled: {} windows of {} instructions, {:.2} % of all, after {} to warm up; {} not warm, {} ended with the \
+            program\n\n",
         s.windows.len(),
         grouped(s.window_length),
         100.0 * detail as f64 / s.total.instructions as f64,

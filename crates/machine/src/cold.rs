@@ -67,8 +67,8 @@ impl Cold {
 }
 
 impl Machine {
-    /// Looks from now on which lines memory reads for caches that have room; they have to be empty. `as_hits`: such reads take
-    /// no time, as if the caches had had the lines.
+    /// Looks from now on which lines memory reads for caches that have room; they have to be empty. `as_hits`: such
+    /// reads take no time, as if the caches had had the lines.
     pub fn watch_cold(&mut self, as_hits: bool) {
         let cold = Cold::new(self, as_hits);
         self.world.cold = Some(Box::new(cold));

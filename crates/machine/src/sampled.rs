@@ -55,7 +55,8 @@ pub struct Moment {
     pub pages: Vec<(u64, PageContent)>,
 }
 
-/// How fast the time of each hart passes in functional parts: cycles for one of functional mode, in 2^-16; at least 2^16.
+/// How fast the time of each hart passes in functional parts: cycles for one of functional mode, in 2^-16; at least
+/// 2^16.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Pace(pub Vec<u32>);
 
@@ -63,15 +64,16 @@ pub struct Pace(pub Vec<u32>);
 const PLAIN: u32 = 1 << 16;
 
 impl Pace {
-    /// From cycles an instruction for each hart, and the cycles that an instruction takes in functional mode. No hart is
-    /// faster than that: its time would have to go back.
+    /// From cycles an instruction for each hart, and the cycles that an instruction takes in functional mode. No hart
+    /// is faster than that: its time would have to go back.
     pub fn new(cpi: impl IntoIterator<Item = f64>, functional_cpi: u32) -> Pace {
         let one = |c: f64| {
             let times = c / f64::from(functional_cpi.max(1)) * f64::from(PLAIN);
             // Out of range, or not a number: as nothing is known.
-            match times.is_finite() {
-                true => times.clamp(f64::from(PLAIN), f64::from(PLAIN) * 1000.0) as u32,
-                false => PLAIN,
+            if times.is_finite() {
+                times.clamp(f64::from(PLAIN), f64::from(PLAIN) * 1000.0) as u32
+            } else {
+                PLAIN
             }
         };
         Pace(cpi.into_iter().map(one).collect())

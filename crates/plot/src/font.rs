@@ -56,9 +56,10 @@ impl Font {
 
     /// The file of its letters.
     pub(crate) fn file(&self, bold: bool) -> &[u8] {
-        match bold {
-            true => &self.bold,
-            false => &self.regular,
+        if bold {
+            &self.bold
+        } else {
+            &self.regular
         }
     }
 
@@ -80,9 +81,10 @@ pub(crate) struct Faces<'f> {
 
 impl<'f> Faces<'f> {
     pub fn of(&self, bold: bool) -> &Face<'f> {
-        match bold {
-            true => &self.bold,
-            false => &self.regular,
+        if bold {
+            &self.bold
+        } else {
+            &self.regular
         }
     }
 

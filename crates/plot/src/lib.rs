@@ -4,8 +4,8 @@
 //! the names and numbers are. The result, a [`Scene`], is written as SVG, PNG or PDF; a chart itself is written as a
 //! Vega-Lite document, for those who want to change it.
 //!
-//! Colours are those of Okabe and Ito, which colour-blind people can tell apart; series differ by their symbols as well.
-//! Nothing depends on the host: fonts are embedded, and equal charts give equal bytes.
+//! Colours are those of Okabe and Ito, which colour-blind people can tell apart; series differ by their symbols as
+//! well. Nothing depends on the host: fonts are embedded, and equal charts give equal bytes.
 
 mod chart;
 mod font;

@@ -158,9 +158,10 @@ fn text(content: &mut Content, t: &Text, font: &[u8], code: &[u8]) {
     content.begin_text();
     content.set_font(Name(font), t.size as f32);
     // Letters are the other way up than the page.
-    content.set_text_matrix(match t.upright {
-        false => [1.0, 0.0, 0.0, -1.0, x + begin, y],
-        true => [0.0, -1.0, -1.0, 0.0, x, y - begin],
+    content.set_text_matrix(if t.upright {
+        [0.0, -1.0, -1.0, 0.0, x, y - begin]
+    } else {
+        [1.0, 0.0, 0.0, -1.0, x + begin, y]
     });
     content.show(Str(code));
     content.end_text();
@@ -186,9 +187,10 @@ fn embed(pdf: &mut Pdf, look: &Look, faces: &Faces<'_>, f: &Used) -> Result<(), 
         .descendant_font(cid)
         .to_unicode(meaning);
     let mut c = pdf.cid_font(cid);
-    c.subtype(match outlines {
-        true => CidFontType::Type0,
-        false => CidFontType::Type2,
+    c.subtype(if outlines {
+        CidFontType::Type0
+    } else {
+        CidFontType::Type2
     });
     c.base_font(name);
     c.system_info(SYSTEM);
@@ -219,9 +221,10 @@ fn embed(pdf: &mut Pdf, look: &Look, faces: &Faces<'_>, f: &Used) -> Result<(), 
         .descent(of(face.descender()))
         .cap_height(face.capital_height().map_or(700.0, of))
         .stem_v(if f.bold { 140.0 } else { 80.0 });
-    match outlines {
-        true => d.font_file3(file),
-        false => d.font_file2(file),
+    if outlines {
+        d.font_file3(file)
+    } else {
+        d.font_file2(file)
     };
     d.finish();
     let subset = subsetter::subset(look.font.file(f.bold), 0, &f.glyphs);

@@ -120,9 +120,10 @@ fn place(t: &Text) -> Transform {
         Anchor::Middle => -t.length / 2.0,
         Anchor::End => -t.length,
     };
-    let turned = match t.upright {
-        true => Transform::from_rotate(-90.0),
-        false => Transform::identity(),
+    let turned = if t.upright {
+        Transform::from_rotate(-90.0)
+    } else {
+        Transform::identity()
     };
     turned
         .pre_translate(begin as f32, 0.0)

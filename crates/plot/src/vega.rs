@@ -92,15 +92,14 @@ fn title(a: &Axis) -> Value {
 
 fn panel(p: &Panel, styles: &Styles) -> Value {
     let names = p.x.scale == Scale::Names;
-    let x = match names {
-        true => json!({
+    let x = if names {
+        json!({
             "field": "x", "type": "nominal", "sort": p.names(), "title": title(&p.x),
             // A name's second line is that of its group.
             "axis": {"labelExpr": "split(datum.label, '\\n')", "labelAngle": if p.names().len() > 8 { -90 } else { 0 }},
-        }),
-        false => {
-            json!({"field": "x", "type": "quantitative", "title": title(&p.x), "scale": scale(&p.x, false)})
-        }
+        })
+    } else {
+        json!({"field": "x", "type": "quantitative", "title": title(&p.x), "scale": scale(&p.x, false)})
     };
     let y = json!({"field": "y", "type": "quantitative", "title": title(&p.y), "scale": scale(&p.y, true)});
     let with = |field: &str| {
@@ -112,12 +111,15 @@ fn panel(p: &Panel, styles: &Styles) -> Value {
     let domain: Vec<&str> = styles.all.iter().map(|s| s.name.as_str()).collect();
     let colours: Vec<String> = styles.all.iter().map(|s| hex(s.paint)).collect();
     let dashes: Vec<&[f64]> = styles.all.iter().map(|s| s.dash).collect();
-    let legend = match domain.iter().all(|d| d.is_empty()) {
-        true => Value::Null,
-        false => json!({"title": null}),
+    let legend = if domain.iter().all(|d| d.is_empty()) {
+        Value::Null
+    } else {
+        json!({"title": null})
     };
-    let colour = json!({"field": "series", "type": "nominal", "legend": legend, "scale": {"domain": domain, "range": colours}});
-    let dash = json!({"field": "series", "type": "nominal", "legend": null, "scale": {"domain": domain, "range": dashes}});
+    let colour = json!({"field": "series", "type": "nominal", "legend": legend,
+        "scale": {"domain": domain, "range": colours}});
+    let dash = json!({"field": "series", "type": "nominal", "legend": null,
+        "scale": {"domain": domain, "range": dashes}});
     let mut places: Vec<&str> = Vec::new();
     let beside = |s: &&Series| matches!(s.mark, Mark::Bars | Mark::Points);
     for s in p.series.iter().filter(beside) {
@@ -166,7 +168,8 @@ fn panel(p: &Panel, styles: &Styles) -> Value {
                         {"calculate": format!("{}{}", order.concat(), domain.len()), "as": "order"},
                     ],
                     "mark": {"type": "bar", "tooltip": true},
-                    "encoding": {"x": x, "y": encoding["y"], "color": colour, "order": {"field": "order", "type": "quantitative"}},
+                    "encoding": {"x": x, "y": encoding["y"], "color": colour,
+                        "order": {"field": "order", "type": "quantitative"}},
                 }));
                 continue;
             }

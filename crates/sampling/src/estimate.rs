@@ -2,8 +2,8 @@
 //!
 //! The population, the instructions of a run, is cut into intervals, and in each a window begins at a place that is
 //! random there (a hash decides, so that runs repeat). A window of `size` instructions stands for the `weight`
-//! instructions of its interval. With rates `r = x / size`, the total is `sum(weight * r)`. An interval has one window, so
-//! what rates differ by within it is taken from its neighbours: each pair of windows that follow one another tells
+//! instructions of its interval. With rates `r = x / size`, the total is `sum(weight * r)`. An interval has one window,
+//! so what rates differ by within it is taken from its neighbours: each pair of windows that follow one another tells
 //! `(r1 - r2)^2 / 2`, for the intervals of both. That is too large rather than too small, by what their means differ.
 
 use serde::Serialize;
@@ -59,7 +59,7 @@ impl Interval {
             .is_some_and(|[low, high]| (low..=high).contains(&truth))
     }
 
-    /// The same with something added that is known.
+    /// The sum with something that is known: the error stays.
     pub fn plus(self, known: f64) -> Interval {
         Interval {
             value: self.value + known,
@@ -67,7 +67,7 @@ impl Interval {
         }
     }
 
-    /// The same, multiplied by something that is known.
+    /// The product with something that is known: the relative error stays.
     pub fn times(self, factor: f64) -> Interval {
         Interval {
             value: self.value * factor,
@@ -158,7 +158,8 @@ pub fn ratio(all: &[(Weighted, f64)], known: (f64, f64)) -> Option<Interval> {
     Some(Interval { value, half })
 }
 
-/// How much rates differ from those that follow, as a part of their mean: their coefficient of variation within intervals.
+/// How much rates differ from those that follow, as a part of their mean: their coefficient of variation within
+/// intervals.
 pub fn variation(all: &[Weighted]) -> Option<f64> {
     let n = all.len() as f64;
     let rate = |w: &Weighted| w.value / w.size;

@@ -45,7 +45,8 @@ impl Pages {
         }
     }
 
-    /// The content at moment `to` of all pages that a copy of moment `at` has to renew, with those that it has stored to.
+    /// The content at moment `to` of all pages that a copy of moment `at` has to renew, with those that it has stored
+    /// to.
     pub fn renewed(
         &self,
         (at, to): (u64, u64),
@@ -72,7 +73,8 @@ impl Pages {
         Ok(bytes.into())
     }
 
-    /// The first moment that somebody asks for from now on (`None`: the next one), and the first one that there is a copy of.
+    /// The first moment that somebody asks for from now on (`None`: the next one), and the first one that there is a
+    /// copy of.
     pub fn forget(&mut self, wanted: Option<u64>, copy: u64) {
         let last = self.from + self.changed.len() as u64 - 1;
         let wanted = wanted.unwrap_or(last);

@@ -439,7 +439,7 @@ impl Sampled {
         self.sum(|w| w.awake_ps as f64, head + self.total.asleep_ps as f64)
     }
 
-    /// The same if lines of cold caches had been hits.
+    /// An estimate of the time if all lines of cold caches had been hits: the true time is not below it.
     pub fn least_time_ps(&self) -> Option<Interval> {
         let head = self.head.as_ref().map_or(0, |h| h.elapsed_ps) as f64;
         self.sum(
@@ -448,8 +448,8 @@ impl Sampled {
         )
     }
 
-    /// Run time as a part of that of another run. If both were sampled at the same places, windows are compared one by one,
-    /// and what they have in common is no error.
+    /// Run time as a part of that of another run. If both were sampled at the same places, windows are compared one by
+    /// one, and what they have in common is no error.
     pub fn over(&self, other: &Sampled) -> Option<Interval> {
         let known = |s: &Sampled| {
             let head = s.head.as_ref().map_or(0, |h| h.elapsed_ps);

@@ -34,7 +34,7 @@ const END: &str = "to";
 pub struct Asleep {
     /// Picoseconds in which all harts slept in the run, beyond the part that was measured as a whole.
     pub ps: f64,
-    /// The same in core cycles.
+    /// Core cycles in which all harts slept, likewise.
     pub cycles: f64,
 }
 

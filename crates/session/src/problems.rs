@@ -84,7 +84,9 @@ pub fn of_samples(s: &Sampled) -> Vec<Problem> {
         all.push(Problem::new(
             "too-few-windows",
             true,
-            format!("only {} windows were measured ({} ended with the program): too few for an estimate; ask for shorter ones (--window-length, --warm-up), or for all details (--timing detailed)", s.windows.len(), s.cut),
+            format!("only {} windows were measured ({} ended with the program): too few for an estimate; ask for \
+                shorter ones (--window-length, --warm-up), or for all details (--timing detailed)",
+                s.windows.len(), s.cut),
         ));
     }
     if s.cold > 0 {
@@ -93,7 +95,8 @@ pub fn of_samples(s: &Sampled) -> Vec<Problem> {
         all.push(Problem::new(
             "windows-not-warm",
             false,
-            format!("{} of {} windows began with caches that were not warm: the run time may be {least:.1} % shorter than the estimate; a longer --warm-up shows it", s.cold, s.windows.len()),
+            format!("{} of {} windows began with caches that were not warm: the run time may be {least:.1} % shorter \
+                than the estimate; a longer --warm-up shows it", s.cold, s.windows.len()),
         ));
     }
     all

@@ -17,14 +17,17 @@ pub fn copies(devices: &Devices, engine: Engine, keep: Option<PathBuf>) -> Resul
     let share = devices.shares.iter().find(|s| s.writable);
     let wrong = match (written, share, devices.nets.first()) {
         (Some(d), _, _) => format!(
-            "--disk {}: windows of a sampled run are measured in copies of the machine, which must not write it: give it as `ro` or with `overlay=temp`",
+            "--disk {}: windows of a sampled run are measured in copies of the machine, which must not write it: give \
+                it as `ro` or with `overlay=temp`",
             d.file.display()
         ),
         (_, Some(s), _) => format!(
-            "--share {} with rw: windows of a sampled run are measured in copies of the machine, which must not write it: share it to be read",
+            "--share {} with rw: windows of a sampled run are measured in copies of the machine, which must not write \
+                it: share it to be read",
             s.folder.display()
         ),
-        (_, _, Some(_)) => "--net: windows of a sampled run are measured in copies of the machine, which the network does not know".into(),
+        (_, _, Some(_)) => "--net: windows of a sampled run are measured in copies of the machine, which the network \
+            does not know".into(),
         _ => {
             let devices = devices.clone();
             let connect = move |m: &mut Machine| {

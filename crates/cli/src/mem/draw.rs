@@ -35,17 +35,16 @@ pub fn bytes(
 ) -> anyhow::Result<Vec<u8>> {
     check_name(path)?;
     let failed = || format!("cannot draw {}", path.display());
-    match is_page(path) {
-        true => {
-            // The page has the title already.
-            let chart = Chart {
-                title: String::new(),
-                ..chart.clone()
-            };
-            let document = around(Block::Chart(Box::new(chart)));
-            Ok(page::html(&document).with_context(failed)?.into_bytes())
-        }
-        false => plot::bytes(chart, plot::format(path)?, &look.look()?).with_context(failed),
+    if is_page(path) {
+        // The page has the title already.
+        let chart = Chart {
+            title: String::new(),
+            ..chart.clone()
+        };
+        let document = around(Block::Chart(Box::new(chart)));
+        Ok(page::html(&document).with_context(failed)?.into_bytes())
+    } else {
+        plot::bytes(chart, plot::format(path)?, &look.look()?).with_context(failed)
     }
 }
 
@@ -122,13 +121,16 @@ fn latencies(r: &Report) -> Panel {
         Axis::new("latency", "ns").log(),
         Axis::new("share of the requests", "%"),
     );
-    let why = match answered.is_empty() {
-        true => "there are no requests",
-        false => "all requests are answered when they are accepted, after 0 ns",
+    let why = if answered.is_empty() {
+        "there are no requests"
+    } else {
+        "all requests are answered when they are \
+        accepted, after 0 ns"
     };
-    match series.is_empty() {
-        true => empty(&title, why),
-        false => Panel::new(title, axes, series),
+    if series.is_empty() {
+        empty(&title, why)
+    } else {
+        Panel::new(title, axes, series)
     }
 }
 

@@ -207,15 +207,15 @@ fn describe(p: &Point, axes: &[Axis]) -> String {
 }
 
 fn table(a: &SweepArgs, axes: &[Axis], points: &[Point], reports: &[Report]) -> Table {
-    let cpu = match a.cpu_time {
-        true => CPU_COLUMNS,
-        false => &[],
-    };
+    let cpu = if a.cpu_time { CPU_COLUMNS } else { &[] };
     let columns = || COLUMNS.iter().chain(cpu);
     let names = NAMES.iter().copied().chain(axes.iter().map(|a| a.key));
-    let kind = |name: &str| match COUNTS.contains(&name) {
-        true => Kind::Count,
-        false => Kind::Real,
+    let kind = |name: &str| {
+        if COUNTS.contains(&name) {
+            Kind::Count
+        } else {
+            Kind::Real
+        }
     };
     let head = { names.map(|n| (n.to_string(), Kind::Text)) }
         .chain(columns().map(|c| (c.0.to_string(), kind(c.0))));

@@ -271,9 +271,10 @@ impl Sweep {
         });
         let drawn: Vec<nagori_plot::Series> = drawn.collect();
         // What the vertical axis says is its title, unless there is none.
-        let title = match drawn.iter().all(|s| s.points.is_empty()) {
-            true => y.label(),
-            false => String::new(),
+        let title = if drawn.iter().all(|s| s.points.is_empty()) {
+            y.label()
+        } else {
+            String::new()
         };
         Panel {
             empty: "no run of the sweep has it".into(),

@@ -27,9 +27,10 @@ pub enum Form {
 impl Form {
     /// By the ending of a name: Parquet if it is .parquet, else CSV.
     pub fn of(path: &Path) -> Form {
-        match path.extension().is_some_and(|e| e == "parquet") {
-            true => Form::Parquet,
-            false => Form::Csv,
+        if path.extension().is_some_and(|e| e == "parquet") {
+            Form::Parquet
+        } else {
+            Form::Csv
         }
     }
 }
@@ -123,9 +124,12 @@ impl Table {
 }
 
 fn line<'c>(cells: impl Iterator<Item = &'c str>) -> String {
-    let quoted = |c: &str| match c.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", c.replace('"', "\"\"")),
-        false => c.to_string(),
+    let quoted = |c: &str| {
+        if c.contains([',', '"', '\n', '\r']) {
+            format!("\"{}\"", c.replace('"', "\"\""))
+        } else {
+            c.to_string()
+        }
     };
     cells.map(quoted).collect::<Vec<_>>().join(",") + "\n"
 }

@@ -84,9 +84,10 @@ fn command(about: &Value) -> Value {
             _ => w.to_string(),
         })
         .collect();
-    match words.is_empty() {
-        true => Value::Null,
-        false => json!(format!("`{}`", words.join(" ").replace('`', "'"))),
+    if words.is_empty() {
+        Value::Null
+    } else {
+        json!(format!("`{}`", words.join(" ").replace('`', "'")))
     }
 }
 
@@ -216,9 +217,11 @@ fn table(rows: &[Row<'_>]) -> Table {
     Table {
         columns: columns.map(String::from).into(),
         rows: rows.iter().map(cells).collect(),
-        note: match several {
-            true => "Means of the runs; run times with half of their 95 % interval (Student's t), compared seed by seed".into(),
-            false => "The run time of the first row is 1; waiting: share of the time that is spent waiting for memory".into(),
+        note: if several {
+            "Means of the runs; run times with half of their 95 % interval (Student's t), compared seed \
+            by seed".into()
+        } else {
+            "The run time of the first row is 1; waiting: share of the time that is spent waiting for memory".into()
         },
     }
 }
@@ -264,12 +267,13 @@ fn memory(rows: &[Row<'_>]) -> Vec<Block> {
         .iter()
         .flat_map(|s| &s.points)
         .any(|p| p.y.is_some_and(|y| y > 0.0));
-    match used {
-        true => vec![Block::Chart(Box::new(Chart {
+    if used {
+        vec![Block::Chart(Box::new(Chart {
             panels: vec![latency, requests],
             ..Chart::default()
-        }))],
-        false => Vec::new(),
+        }))]
+    } else {
+        Vec::new()
     }
 }
 
@@ -355,7 +359,8 @@ mod tests {
         json!({"program": ["./kv", "a b"], "seeds": [], "runs": [run(100), run(300)], "methods": [],
             "memory_models": [row("ddr4", 1.0), row("pcm", 1.5)],
             "about": {"version": "0.1.0", "command": ["/x/nagori", "compare", "a b"], "image": "abc123",
-                "machine": {"source": "server", "values": [{"key": "harts", "value": 2, "unit": "", "origin": "override"}]}}})
+                "machine": {"source": "server", "values": [
+                    {"key": "harts", "value": 2, "unit": "", "origin": "override"}]}}})
     }
 
     #[test]

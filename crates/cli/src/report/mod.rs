@@ -41,9 +41,10 @@ pub struct ReportArgs {
 pub fn command(a: &ReportArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let name = a.result.display();
     let mut text = String::new();
-    match a.result == Path::new("-") {
-        true => std::io::stdin().read_to_string(&mut text).map(|_| ()),
-        false => std::fs::read_to_string(&a.result).map(|t| text = t),
+    if a.result == Path::new("-") {
+        std::io::stdin().read_to_string(&mut text).map(|_| ())
+    } else {
+        std::fs::read_to_string(&a.result).map(|t| text = t)
     }
     .with_context(|| format!("cannot read {name}"))?;
     let value: Value = serde_json::from_str(&text).with_context(|| format!("{name} is no JSON"))?;

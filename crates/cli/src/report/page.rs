@@ -17,7 +17,8 @@ pub fn html(d: &Document) -> anyhow::Result<String> {
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>{title}</title>\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"generator\" content=\"nagori {}\">\n<style>\n{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n",
+         <meta name=\"generator\" content=\"nagori \
+             {}\">\n<style>\n{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n",
         env!("CARGO_PKG_VERSION")
     );
     if !d.subtitle.is_empty() {
@@ -108,7 +109,8 @@ fn chart(out: &mut String, c: &Chart) -> anyhow::Result<()> {
     let spec = nagori_plot::vega_lite(c).to_string();
     let _ = writeln!(
         out,
-        "<figcaption><a download=\"chart.vl.json\" href=\"data:application/json,{}\">data and Vega-Lite</a></figcaption>\n</figure>",
+        "<figcaption><a download=\"chart.vl.json\" href=\"data:application/json,{}\">data and \
+            Vega-Lite</a></figcaption>\n</figure>",
         percent(&spec)
     );
     Ok(())

@@ -547,9 +547,10 @@ fn sampled(rows: &[Row], r: &Row) -> Option<Interval> {
         _ => None,
     };
     normalised(rows, r)?;
-    match std::ptr::eq(rows.first()?, r) {
-        true => of(r).map(|_| Interval::exact(1.0)),
-        false => of(r)?.over(&*of(rows.first()?)?),
+    if std::ptr::eq(rows.first()?, r) {
+        of(r).map(|_| Interval::exact(1.0))
+    } else {
+        of(r)?.over(&*of(rows.first()?)?)
     }
 }
 

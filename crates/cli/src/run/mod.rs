@@ -318,8 +318,8 @@ impl<'a> Prepared<'a> {
         })
     }
 
-    /// Samples all runs at the same places, if nothing else is asked for, so that their windows can be compared one by one;
-    /// runs share the host's cores.
+    /// Samples all runs at the same places, if nothing else is asked for, so that their windows can be compared one by
+    /// one; runs share the host's cores.
     fn same_windows(&mut self) {
         let a = &self.a.sampling;
         if let Some(asked) = &mut self.program.program.sampling {
@@ -385,9 +385,10 @@ impl<'a> Prepared<'a> {
         inspect.profile_symbols.extend(symbols);
         let name = program.program.args.first().map(String::as_str);
         let own = (name, &Default::default());
-        let profiling = match how.profile {
-            true => Some(Profiling::collect(&mut running.machine, &inspect, own)?),
-            false => Profiling::start(&mut running.machine, &inspect, own)?,
+        let profiling = if how.profile {
+            Some(Profiling::collect(&mut running.machine, &inspect, own)?)
+        } else {
+            Profiling::start(&mut running.machine, &inspect, own)?
         };
         running.holders = remote::services(&inspect, false, messages)?;
         if let Some(trace) = bus {

@@ -93,9 +93,10 @@ pub fn vertical(
             }
             let unit = step(high - low, (height / apart / 1.6).clamp(2.0, 8.0));
             let slack = 1e-9 * unit;
-            let from = match low >= 0.0 && zero {
-                true => 0.0,
-                false => ((low + slack) / unit).floor() * unit,
+            let from = if low >= 0.0 && zero {
+                0.0
+            } else {
+                ((low + slack) / unit).floor() * unit
             };
             let mut to = ((high - slack) / unit).ceil() * unit;
             for h in heads {
@@ -136,9 +137,12 @@ pub fn vertical(
             }
         }
     };
-    let text = |t: f64| match unit > 0.0 {
-        true => number(t, unit),
-        false => plain(t),
+    let text = |t: f64| {
+        if unit > 0.0 {
+            number(t, unit)
+        } else {
+            plain(t)
+        }
     };
     let label = |t: f64| Label {
         tick: at(t),
@@ -194,24 +198,23 @@ fn of_numbers(w: &Writer<'_>, p: &Panel, width: f64, beyond: (f64, f64)) -> Hori
         xs.last().copied().unwrap_or(1.0),
     );
     let log = p.x.scale == Scale::Log;
-    let range = match log {
-        true => {
-            let pad = (last / first).powf(0.03).max(1.05);
-            Range::Log(first / pad, last * pad)
-        }
-        false => {
-            let zero = p.x.zero.unwrap_or(false);
-            let (a, b) = match zero {
-                true => (first.min(0.0), last.max(0.0)),
-                false => (first, last),
-            };
-            let pad = match b > a {
-                true => (b - a) * 0.03,
-                false => b.abs().max(1.0) * 0.5,
-            };
-            let from = if zero && a == 0.0 { 0.0 } else { a - pad };
-            Range::Linear(from, b + pad)
-        }
+    let range = if log {
+        let pad = (last / first).powf(0.03).max(1.05);
+        Range::Log(first / pad, last * pad)
+    } else {
+        let zero = p.x.zero.unwrap_or(false);
+        let (a, b) = if zero {
+            (first.min(0.0), last.max(0.0))
+        } else {
+            (first, last)
+        };
+        let pad = if b > a {
+            (b - a) * 0.03
+        } else {
+            b.abs().max(1.0) * 0.5
+        };
+        let from = if zero && a == 0.0 { 0.0 } else { a - pad };
+        Range::Linear(from, b + pad)
     };
     let (from, to) = range.ends();
     let label = |v: f64, text: String| {
@@ -305,9 +308,10 @@ fn of_names(w: &Writer<'_>, names: &[String], width: f64, most: f64) -> Horizont
         }
     };
     // Names that are too many are shown now and then.
-    let every = match upright {
-        true => ((1.15 * em / slot).ceil() as usize).max(1),
-        false => 1,
+    let every = if upright {
+        ((1.15 * em / slot).ceil() as usize).max(1)
+    } else {
+        1
     };
     let labels = { lines.into_iter().enumerate() }
         .filter(|(i, _)| i % every == 0)

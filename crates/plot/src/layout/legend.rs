@@ -58,8 +58,9 @@ pub fn draw(w: &mut Writer<'_>, styles: &Styles, at: Bounds) -> f64 {
         lines_here = lines_here.max(lines.len() as u32);
         x += before + width + APART * em;
     }
-    match x > at.left {
-        true => y + LINE * em * f64::from(lines_here) + 0.5 * em,
-        false => y,
+    if x > at.left {
+        y + LINE * em * f64::from(lines_here) + 0.5 * em
+    } else {
+        y
     }
 }

@@ -87,9 +87,10 @@ pub fn layout(chart: &Chart, look: &Look) -> Result<Scene, Error> {
         }
         y += height + gap;
     }
-    let title = match chart.title.is_empty() {
-        true => &chart.panels[0].title,
-        false => &chart.title,
+    let title = if chart.title.is_empty() {
+        &chart.panels[0].title
+    } else {
+        &chart.title
     };
     Ok(Scene {
         width,

@@ -54,10 +54,7 @@ impl Styles {
                 name: s.name.clone(),
                 mark: s.mark,
                 paint: Paint::Palette(n),
-                dash: match s.dashed {
-                    true => DASHED,
-                    false => ROUNDS[round],
-                },
+                dash: if s.dashed { DASHED } else { ROUNDS[round] },
                 corners: [0, 4, 3, 5][(n + round) % 4],
                 hollow: s.dashed || round % 2 == 1,
             });
@@ -101,9 +98,10 @@ impl Style {
                 self.paint
             }),
             // Symbols stay visible on bars of any colour.
-            stroke: Some(match self.hollow {
-                true => (self.paint, 1.6),
-                false => (Paint::Ground, 0.8),
+            stroke: Some(if self.hollow {
+                (self.paint, 1.6)
+            } else {
+                (Paint::Ground, 0.8)
             }),
             dash: &[],
             opacity: 1.0,

@@ -34,9 +34,10 @@ impl<'f> Writer<'f> {
         for paragraph in text.lines() {
             let mut line = String::new();
             for word in paragraph.split(' ').filter(|w| !w.is_empty()) {
-                let longer = match line.is_empty() {
-                    true => word.to_string(),
-                    false => format!("{line} {word}"),
+                let longer = if line.is_empty() {
+                    word.to_string()
+                } else {
+                    format!("{line} {word}")
                 };
                 if fits(&longer) {
                     line = longer;

@@ -65,15 +65,22 @@ pub fn figures(rows: &[Figure]) -> Chart {
 /// Errors of all rows: by memory, and over the share of writes.
 pub fn errors(rows: &[Row]) -> Chart {
     let one_machine = names(rows, |r| r.machine.clone()).len() == 1;
-    let place = |r: &Row| match one_machine {
-        true => r.memory.to_string(),
-        false => format!("{}\n{}", r.memory, r.machine),
+    let place = |r: &Row| {
+        if one_machine {
+            r.memory.to_string()
+        } else {
+            format!("{}\n{}", r.memory, r.machine)
+        }
     };
     // A few programs that are ten times too slow would leave no room for the others.
     let error = |r: &Row| (r.error * 100.0).min(BEYOND);
-    let note = match rows.iter().any(|r| r.error * 100.0 > BEYOND) {
-        true => format!("A point is a program; errors above {BEYOND} % are drawn there"),
-        false => "A point is a program".into(),
+    let note = if rows.iter().any(|r| r.error * 100.0 > BEYOND) {
+        format!(
+            "A point is a program; errors above {BEYOND} \
+        % are drawn there"
+        )
+    } else {
+        "A point is a program".into()
     };
     let panel = |title: &str, x: Axis, of: &dyn Fn(&Row) -> Option<Place>| {
         let mut panel = Panel::new(

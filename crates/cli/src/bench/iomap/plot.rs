@@ -16,9 +16,10 @@ pub fn chart(machine: &str, rows: &[Row]) -> anyhow::Result<Chart> {
             rules.push(r.name());
         }
     }
-    let rules: Vec<Option<&str>> = match rules.is_empty() {
-        true => vec![None],
-        false => rules.into_iter().map(Some).collect(),
+    let rules: Vec<Option<&str>> = if rules.is_empty() {
+        vec![None]
+    } else {
+        rules.into_iter().map(Some).collect()
     };
     let mut panels = Vec::new();
     for rule in rules {

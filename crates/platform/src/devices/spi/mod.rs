@@ -2,9 +2,9 @@
 //! in its manual (v1p0, chapter 16), of an instance without memory-mapped flash.
 //!
 //! Frames take the time that they take on the wire, in cycles of the machine's clock: a period of SCK is
-//! 2 · (`sckdiv` + 1) of them, and the delays between chip select and frames are counted. What a frame carries changes hands at its
-//! end. The flash has one data line in each direction (DQ0 to it, DQ1 from it); in the dual and quad formats the others
-//! are pulled up.
+//! 2 · (`sckdiv` + 1) of them, and the delays between chip select and frames are counted. What a frame carries changes
+//! hands at its end. The flash has one data line in each direction (DQ0 to it, DQ1 from it); in the dual and quad
+//! formats the others are pulled up.
 
 mod flash;
 
