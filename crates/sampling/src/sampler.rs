@@ -8,6 +8,7 @@ use crate::window::{Failure, Length, Window};
 use nagori_machine::{Machine, MachineError, Moment, Next, Pace, Progress, Report, Sampling};
 use serde::{Deserialize, Serialize};
 use std::any::Any;
+use std::collections::BTreeSet;
 
 /// By how many windows a decision is behind those that it uses, so that so many may be measured at the same time.
 pub const LAG: u64 = 16;
@@ -389,6 +390,18 @@ impl Sampled {
     pub fn says_too_little(&self) -> bool {
         let fewest = if self.is_random { FEWEST } else { 1 };
         !self.is_whole() && self.windows.len() < fewest
+    }
+
+    /// How many harts execute more than a twentieth of the windows' instructions.
+    pub fn busy_harts(&self) -> usize {
+        let windows = || self.windows.iter().flat_map(|(_, w)| &w.report.harts);
+        let all: u64 = windows().map(|h| h.instructions).sum();
+        let of = |hart| -> u64 {
+            let own = windows().filter(|h| h.hart == hart);
+            own.map(|h| h.instructions).sum()
+        };
+        let harts: BTreeSet<usize> = windows().map(|h| h.hart).collect();
+        harts.into_iter().filter(|h| of(*h) > all / 20).count()
     }
 
     /// An estimate of the whole, in the form of a report. `None` if there is none.

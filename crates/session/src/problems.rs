@@ -89,6 +89,15 @@ pub fn of_samples(s: &Sampled) -> Vec<Problem> {
                 s.windows.len(), s.cut),
         ));
     }
+    let busy = s.busy_harts();
+    if busy > 1 {
+        all.push(Problem::new(
+            "several-busy-harts",
+            false,
+            format!("{busy} harts were busy: harts that wait for one another do so at other places between windows, an \
+                error that the intervals do not hold (docs/sampling.md); --timing detailed has none"),
+        ));
+    }
     if s.cold > 0 {
         let least = s.least_time_ps().zip(s.time_ps());
         let least = least.map_or(0.0, |(low, time)| 100.0 * (1.0 - low.value / time.value));

@@ -364,7 +364,7 @@ fn plot(rows: &[Value], methods: &[Method]) -> Chart {
     let wanted = |r: &&Value| {
         let like = |k: &&str| r[k] == rows[0][k];
         word(r, "program").starts_with("nops-")
-            && ["memory", "state", "passes"].iter().all(|k| like(&k))
+            && ["memory", "state", "passes"].iter().all(like)
     };
     let panel = |m: &Method| {
         let series = Format::ALL.map(|f| {

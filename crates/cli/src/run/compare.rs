@@ -99,7 +99,7 @@ impl Case {
     }
 
     /// Everything that its machine needs and others do not.
-    fn machine(&self) -> (Option<String>, Vec<String>) {
+    fn machine(&self) -> MachineSettings {
         (self.variant.setting(), self.settings())
     }
 }
@@ -260,8 +260,11 @@ fn about(a: &CompareArgs, machines: &Machines<'_>, rows: &[Row]) -> Value {
     })
 }
 
+/// What decides on which machine a case runs: the memory in place of NVMM's, and other settings.
+type MachineSettings = (Option<String>, Vec<String>);
+
 /// The program on each machine that the cases need, by its settings: each machine has a cached boot of its own.
-struct Machines<'a>(Vec<((Option<String>, Vec<String>), Prepared<'a>)>);
+struct Machines<'a>(Vec<(MachineSettings, Prepared<'a>)>);
 
 impl<'a> Machines<'a> {
     fn prepare(a: &'a CompareArgs, cases: &[Case], messages: &'a Messages) -> anyhow::Result<Self> {
@@ -273,7 +276,7 @@ impl<'a> Machines<'a> {
             let resolved = choice.resolve(&[]);
             resolved.with_context(|| format!("with {c}"))?;
         }
-        let mut machines: Vec<((Option<String>, Vec<String>), Prepared)> = Vec::new();
+        let mut machines = Vec::<(MachineSettings, Prepared)>::new();
         for c in cases {
             let setting = c.machine();
             if machines.iter().any(|(s, _)| *s == setting) {
