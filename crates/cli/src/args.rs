@@ -101,7 +101,8 @@ pub struct InspectArgs {
     pub control: Option<PathBuf>,
     /// Show the machine as a page of this host while it runs; its address is printed, and the Python package serves it
     /// [default port: any that is free].
-    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
+    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "0",
+          value_parser = count::<u16>(..))]
     pub dashboard: Option<u16>,
     /// Listen for a debugger at [HOST:]PORT or unix:PATH, and wait for it before the first instruction
     /// [default port: 1234].

@@ -363,8 +363,7 @@ fn plot(rows: &[Value], methods: &[Method]) -> Chart {
     let word = |r: &Value, key: &str| r[key].as_str().unwrap_or_default().to_string();
     let wanted = |r: &&Value| {
         let like = |k: &&str| r[k] == rows[0][k];
-        word(r, "program").starts_with("nops-")
-            && ["memory", "state", "passes"].iter().all(like)
+        word(r, "program").starts_with("nops-") && ["memory", "state", "passes"].iter().all(like)
     };
     let panel = |m: &Method| {
         let series = Format::ALL.map(|f| {
