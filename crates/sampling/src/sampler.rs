@@ -110,14 +110,19 @@ impl Sampler {
     /// The windows of the intervals that are known for decisions about the window `n`.
     fn known(&mut self, n: u64) -> usize {
         let known = n.saturating_sub(LAG);
+        self.fetch(known);
+        known as usize
+    }
+
+    /// Waits for so many windows, and takes them from the pool.
+    fn fetch(&mut self, windows: u64) {
         if let Some(pool) = &self.pool {
-            pool.wait(self.first + known);
-            while (self.found.len() as u64) < known {
+            pool.wait(self.first + windows);
+            while (self.found.len() as u64) < windows {
                 self.found
                     .push(pool.take(self.first + self.found.len() as u64));
             }
         }
-        known as usize
     }
 
     /// Places the next window, which begins at `start` or after it.
@@ -227,15 +232,9 @@ impl Sampler {
 
     fn result(mut self) -> Result<Sampled, Failure> {
         let all = self.spots.len();
-        if let Some(pool) = &self.pool {
-            pool.wait(self.first + all as u64);
-            while self.found.len() < all {
-                self.found
-                    .push(pool.take(self.first + self.found.len() as u64));
-            }
-            if let Some(e) = pool.failure() {
-                return Err(format!("a window could not be measured: {e}"));
-            }
+        self.fetch(all as u64);
+        if let Some(e) = self.pool.as_ref().and_then(Pool::failure) {
+            return Err(format!("a window could not be measured: {e}"));
         }
         let total = self.behind.instructions;
         let mut windows: Vec<(f64, Window)> = Vec::new();
