@@ -70,7 +70,7 @@ fn percent(text: &str) -> Result<f64, String> {
 impl SampleArgs {
     /// What is asked for, with `--warm-up`; `None`: nothing is sampled.
     pub fn asked(&self, warm_up: Option<u64>) -> anyhow::Result<Option<Asked>> {
-        if self.timing != Some(TimingKind::Sampled) {
+        if !self.is_sampled() {
             let given = [
                 ("--error", self.error.is_some()),
                 ("--windows", self.windows.is_some()),
@@ -106,7 +106,7 @@ impl SampleArgs {
         }))
     }
 
-    /// Whether `--warm-up` is that of windows.
+    /// Whether runs are sampled, so that `--warm-up` is that of windows.
     pub fn is_sampled(&self) -> bool {
         self.timing == Some(TimingKind::Sampled)
     }
@@ -114,6 +114,14 @@ impl SampleArgs {
     /// Instructions of an interval of basic-block vectors.
     pub fn vector_length(&self) -> u64 {
         self.window_length.unwrap_or(plan::WINDOW_LENGTH)
+    }
+}
+
+/// Refuses the first of these options that is given beside `option`, with which a run is functional for the most part.
+pub fn refuse(option: &str, others: &[(&str, bool)]) -> anyhow::Result<()> {
+    match others.iter().find(|o| o.1) {
+        Some((other, _)) => bail!("{other}: not with {option}: most of the run is functional"),
+        None => Ok(()),
     }
 }
 
@@ -201,6 +209,11 @@ pub fn interval_json(i: Interval) -> Value {
     json!({"value": i.value, "ci95": i.ends()})
 }
 
+/// Instructions that windows have measured.
+fn measured(s: &Sampled) -> u64 {
+    s.windows.iter().map(|w| w.1.instructions).sum()
+}
+
 /// How a run was sampled, and its estimates, as JSON.
 pub fn as_json(s: &Sampled) -> Value {
     let mut all = Map::new();
@@ -216,7 +229,6 @@ pub fn as_json(s: &Sampled) -> Value {
     for (key, _, f) in FIGURES {
         put(key, s.total(f));
     }
-    let detail: u64 = s.windows.iter().map(|w| w.1.instructions).sum();
     json!({
         "whole": s.is_whole(),
         "windows": s.windows.len(),
@@ -226,7 +238,7 @@ pub fn as_json(s: &Sampled) -> Value {
         "warm_up": s.warm_up,
         "error": s.error,
         "instructions": s.total.instructions,
-        "instructions_measured": detail,
+        "instructions_measured": measured(s),
         "instructions_at_the_start": s.head.as_ref().map(|h| h.instructions),
         "least_guest_time_ps": s.least_time_ps().map(interval_json),
         "estimates": all,
@@ -238,13 +250,12 @@ pub fn as_table(s: &Sampled) -> String {
     if s.is_whole() {
         return "sampled: it was too short for windows, and has been measured as a whole\n".into();
     }
-    let detail: u64 = s.windows.iter().map(|w| w.1.instructions).sum();
     let mut out = format!(
         "sampled: {} windows of {} instructions, {:.2} % of all, after {} to warm up; {} not warm, {} ended with the \
             program\n\n",
         s.windows.len(),
         grouped(s.window_length),
-        100.0 * detail as f64 / s.total.instructions as f64,
+        100.0 * measured(s) as f64 / s.total.instructions as f64,
         grouped(s.warm_up),
         s.cold,
         s.cut

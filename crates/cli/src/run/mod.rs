@@ -59,8 +59,8 @@ pub fn command(a: &RunProgramArgs, messages: &Messages) -> anyhow::Result<Exit> 
         ("--power-cut-at", !a.power.cuts().points.is_empty()),
         ("--nvmm-image", a.nvmm.nvmm_image.is_some()),
     ];
-    if let Some((option, _)) = odd.iter().find(|o| c.sampling.is_sampled() && o.1) {
-        bail!("{option}: not with --timing sampled: most of the run is functional");
+    if c.sampling.is_sampled() {
+        crate::sampling::refuse("--timing sampled", &odd)?;
     }
     let prepared = Prepared::with(c, (&variants, a.nvmm.nvmm_image.clone()), messages)?;
     // A debugger uses Ctrl-C for the program itself.
