@@ -67,9 +67,20 @@ pub struct Predictor {
     pub(crate) bubble: u64,
     /// Cycles of a miss of L1I that the queue hides; the miss is not over.
     hidden: Option<u32>,
+    /// What the decoder has found last and entered, until L1I misses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    found: Option<Found>,
     /// A line on its way to L1I that nothing needs; the line that is needed comes behind it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) astray: Option<Astray>,
+}
+
+/// A branch or jump that the decoder has found.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Found {
+    last: u64,
+    target: u64,
 }
 
 /// A line that has been asked for and is not needed.
@@ -233,6 +244,7 @@ impl Predictor {
             landed: 0,
             bubble: 0,
             hidden: None,
+            found: None,
             astray: None,
         }
     }
@@ -306,9 +318,15 @@ impl Predictor {
     /// wait, so that there is no bubble to avoid.
     fn found(&mut self, s: &Site, target: u64) -> Outcome {
         if self.find_packet(s).is_none() && s.waiting < BUSY {
-            self.btb.enter(None, s.last, target);
+            self.enter_found(s.last, target);
         }
         Outcome::Late
+    }
+
+    /// A branch or jump that the decoder has found gets an entry.
+    pub(crate) fn enter_found(&mut self, last: u64, target: u64) {
+        self.btb.enter(None, last, target);
+        self.found = Some(Found { last, target });
     }
 
     /// Whether a block that begins at an address goes on in a packet that the program was in before.
@@ -559,6 +577,17 @@ impl Predictor {
         }
     }
 
+    /// As [`Self::nothing_behind`], behind what has jumped to `target`. What the decoder has found says that no entry
+    /// was found for it, and gets a second one. (An entry that was found is entered as it is.)
+    pub(crate) fn nothing_at(&mut self, target: u64) {
+        let Some(f) = self.found.filter(|f| f.target == target) else {
+            return;
+        };
+        if self.hidden.is_none() {
+            self.btb.enter(None, f.last, f.target);
+        }
+    }
+
     /// A packet misses L1I, `before` packets behind the beginning of its block. What the queue holds
     /// hides part of it, and a bubble in front of it is not waited for.
     pub(crate) fn misses(&mut self, now: u64, before: i64, t: &CoreTiming) {
@@ -566,6 +595,7 @@ impl Predictor {
         let bubble = u64::from(before <= 0 && self.bubble == now);
         let hidden = ahead.min(t.fetch_ahead.into()) + bubble;
         self.hidden.get_or_insert(hidden as u32);
+        self.found = None;
     }
 
     /// What the queue hides of the miss that is under way. What nothing needs has been asked for before the pipeline

@@ -395,6 +395,32 @@ fn where_nothing_is_behind_an_instruction_an_entry_is_given_up() {
 }
 
 #[test]
+fn a_jump_that_the_decoder_finds_has_two_entries_if_its_target_misses() {
+    let entries = |p: &Predictor| p.btb.entries.iter().filter(|e| e.last == 0x102).count();
+    for (target, count) in [(0x140, 2), (0x180, 1)] {
+        let mut p = predictor();
+        assert_eq!(p.jump(&site(0x100), 0x140, false), Outcome::Late);
+        assert_eq!(entries(&p), 1);
+        p.nothing_at(target);
+        p.misses(100, 0, &CoreTiming::rocket());
+        // A miss that goes on is one.
+        p.nothing_at(target);
+        assert_eq!(entries(&p), count);
+        p.arrives(120, 0);
+        p.nothing_at(0x140);
+        assert_eq!(entries(&p), count);
+    }
+    // Both are found by its address then, and are lost.
+    let mut p = predictor();
+    p.jump(&site(0x100), 0x140, false);
+    p.nothing_at(0x140);
+    p.misses(100, 0, &CoreTiming::rocket());
+    p.arrives(120, 0);
+    assert_eq!(p.jump(&site(0x100), 0x140, false), Outcome::Late);
+    assert_eq!(p.jump(&site(0x100), 0x140, false), Outcome::Right);
+}
+
+#[test]
 fn what_nothing_needs_has_been_asked_for_before() {
     let t = CoreTiming::rocket();
     let mut h = hart(100, 100);

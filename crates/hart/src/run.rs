@@ -622,7 +622,9 @@ impl Hart {
         };
         let missing = w.coherence().l1i[self.id].find(pa & !63).is_none();
         if missing {
-            if at.pc != begin {
+            if at.pc == begin {
+                self.predictor.nothing_at(begin);
+            } else {
                 self.predictor.nothing_behind(at.pc.wrapping_sub(2));
             }
             self.predictor.misses(now, before, &self.config.timing);
