@@ -207,6 +207,10 @@ rtl-synth: ## Size and speed of the hardware on an ECP5, as a table
 validate-services: setup ## dropbear and PostgreSQL, installed, started, asked
 	NAGORI_REQUIRE_TOOLS=1 cargo test -p nagori-cli --test suite services -- --ignored
 
+# What `make test` leaves out of tests that boot many times.
+test-long: setup ## Tests that take minutes each: every domain of persistence, all published figures, services
+	NAGORI_REQUIRE_TOOLS=1 cargo test -p nagori-cli --test suite -- --ignored
+
 # Every program of the study ends with its checksum: minutes.
 suite-check: build ## The application study's programs in the size `small`, under dram and extended
 	$(NAGORI) suite run --size small --methods dram,extended --store build/suite $(ARGS)
@@ -284,4 +288,4 @@ clean: ## Remove what was built
 	$(MAKE) -C guest/bare clean
 	cargo clean
 
-.PHONY: sampling-check test-plots studies-check artifact bare-host dist dist-glibc deb container book reference test-book help setup build install install-lib demo test test-rust test-python wheel notebooks search search-builds rtl-quick rtl-check rtl-rocket rtl-formal rtl-synth validate validate-quick validate-four validate-docs validate-services test-bare same same-quick cost cost-release speed-guard lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke crash-corpus suite suite-check clean bench-native bench-iomap
+.PHONY: test-long sampling-check test-plots studies-check artifact bare-host dist dist-glibc deb container book reference test-book help setup build install install-lib demo test test-rust test-python wheel notebooks search search-builds rtl-quick rtl-check rtl-rocket rtl-formal rtl-synth validate validate-quick validate-four validate-docs validate-services test-bare same same-quick cost cost-release speed-guard lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke crash-corpus suite suite-check clean bench-native bench-iomap

@@ -27,16 +27,27 @@ fn cost(p: &Place, placement: &str, program: &[&str]) -> (u64, u64) {
 /// The library that puts it there is no cost of NVMM.
 #[test]
 fn a_heap_on_nvmm_costs_what_a_heap_costs() {
+    a_heap_costs(&[
+        &["sqlite3", ":memory:", "select 1"],
+        &["./probe", "touch", "4"],
+    ]);
+}
+
+#[test]
+#[ignore = "takes minutes: make test-long"]
+fn a_large_heap_on_nvmm_costs_what_a_heap_costs() {
+    let python = "d = {i: str(i) * 5 for i in range(20000)}; print(sum(map(len, d.values())))";
+    a_heap_costs(&[
+        &["./probe", "lists", "30000"],
+        &["python3", "-S", "-c", python],
+    ]);
+}
+
+fn a_heap_costs(programs: &[&[&str]]) {
     let Some(p) = Place::linked("-rdynamic") else {
         return;
     };
-    let python = "d = {i: str(i) * 5 for i in range(20000)}; print(sum(map(len, d.values())))";
-    for program in [
-        &["sqlite3", ":memory:", "select 1"][..],
-        &["./probe", "lists", "30000"],
-        &["./probe", "touch", "4"],
-        &["python3", "-S", "-c", python],
-    ] {
+    for program in programs {
         let (without, _) = cost(&p, "dram", program);
         let (with, reads) = cost(&p, "heap", program);
         let ratio = with as f64 / without as f64;

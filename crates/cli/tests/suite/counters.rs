@@ -68,6 +68,16 @@ const SERVER: Sums = &[
 
 #[test]
 fn perf_counts_the_events_of_the_table_and_finds_the_hot_function() {
+    perf_counts("vc707", BOARD);
+}
+
+#[test]
+#[ignore = "takes minutes: make test-long"]
+fn perf_counts_the_events_of_a_server() {
+    perf_counts("server-caches", SERVER);
+}
+
+fn perf_counts(machine: &str, sums: Sums) {
     if !tool("riscv64-linux-gnu-gcc") {
         return;
     }
@@ -76,67 +86,65 @@ fn perf_counts_the_events_of_the_table_and_finds_the_hot_function() {
     };
     let files = Files::new();
     let shared = tutorial(&files);
-    for (machine, sums) in [("vc707", BOARD), ("server-caches", SERVER)] {
-        let mut names = vec!["cycles", "instructions", "branch-misses"];
-        names.extend(
-            sums.iter()
-                .flat_map(|(all, parts)| parts.iter().chain([all])),
-        );
-        names.sort_unstable();
-        names.dedup();
-        let user: Vec<_> = names.iter().map(|e| format!("{e}:u")).collect();
-        let script = format!(
-            "nagori-ctl timing on; cd /tmp; \
+    let mut names = vec!["cycles", "instructions", "branch-misses"];
+    names.extend(
+        sums.iter()
+            .flat_map(|(all, parts)| parts.iter().chain([all])),
+    );
+    names.sort_unstable();
+    names.dedup();
+    let user: Vec<_> = names.iter().map(|e| format!("{e}:u")).collect();
+    let script = format!(
+        "nagori-ctl timing on; cd /tmp; \
              perf stat -x, -o stat -e {} /mnt/shared/hot; cat stat; \
              perf record -q -e cycles:u -c 20000 /mnt/shared/hot; \
              perf report --stdio --sort symbol",
-            user.join(",")
-        );
-        let stats = files.path(machine);
-        let out = nagori()
-            .timeout(PATIENCE)
-            .args(["--quiet", "boot", "--machine", machine, "--append", "quiet"])
-            .args(["--set", "count_by_privilege=true", "--rootfs"])
-            .arg(&rootfs)
-            .arg("--share")
-            .arg(format!("{}:shared", shared.display()))
-            .args(["--stats", "json", "--stats-file"])
-            .arg(&stats)
-            .args(["--run", &script])
-            .assert()
-            .success();
-        let text = String::from_utf8_lossy(&out.get_output().stdout).into_owned();
-        let counted = counts(&text);
-        let of = |name: &str| {
-            let n = counted.get(name);
-            *n.unwrap_or_else(|| panic!("{machine}: no {name} in\n{text}"))
-        };
-        assert!(of("cycles") > of("instructions") && of("instructions") > 2_000_000);
-        for (all, parts) in sums {
-            let sum: u64 = parts.iter().map(|p| of(p)).sum();
-            assert_eq!(of(all), sum, "{machine}: {all}\n{text}");
-            // The last level of the server holds all data of the program.
-            let few = machine != "vc707" && *all == "LLC-load-misses";
-            assert!(few || sum > 1000, "{machine}: {all}\n{text}");
-        }
-        // The statistics have what other programs have done in user mode, too.
-        let report: Value =
-            serde_json::from_slice(&std::fs::read(&stats).expect("statistics")).expect("JSON");
-        let harts = report["harts"].as_array().expect("harts");
-        let user = |name: &str| -> u64 {
-            let of = harts.iter().map(|h| &h["by_privilege"]["user"][name]);
-            of.map(|n| n.as_u64().unwrap_or_else(|| panic!("{name}: {report}")))
-                .sum()
-        };
-        assert!(of("L1-dcache-load-misses") <= user("l1d-load-misses"));
-        assert!(of("instructions") <= user("instructions"));
-        // In colour, with escapes behind the share.
-        let mut top = text
-            .lines()
-            .filter(|l| l.contains("% ") || l.contains("%\u{1b}"));
-        let top = top
-            .next()
-            .unwrap_or_else(|| panic!("{machine}: no samples\n{text}"));
-        assert!(top.contains(" chase"), "{machine}: {top}\n{text}");
+        user.join(",")
+    );
+    let stats = files.path(machine);
+    let out = nagori()
+        .timeout(PATIENCE)
+        .args(["--quiet", "boot", "--machine", machine, "--append", "quiet"])
+        .args(["--set", "count_by_privilege=true", "--rootfs"])
+        .arg(&rootfs)
+        .arg("--share")
+        .arg(format!("{}:shared", shared.display()))
+        .args(["--stats", "json", "--stats-file"])
+        .arg(&stats)
+        .args(["--run", &script])
+        .assert()
+        .success();
+    let text = String::from_utf8_lossy(&out.get_output().stdout).into_owned();
+    let counted = counts(&text);
+    let of = |name: &str| {
+        let n = counted.get(name);
+        *n.unwrap_or_else(|| panic!("{machine}: no {name} in\n{text}"))
+    };
+    assert!(of("cycles") > of("instructions") && of("instructions") > 2_000_000);
+    for (all, parts) in sums {
+        let sum: u64 = parts.iter().map(|p| of(p)).sum();
+        assert_eq!(of(all), sum, "{machine}: {all}\n{text}");
+        // The last level of the server holds all data of the program.
+        let few = machine != "vc707" && *all == "LLC-load-misses";
+        assert!(few || sum > 1000, "{machine}: {all}\n{text}");
     }
+    // The statistics have what other programs have done in user mode, too.
+    let report: Value =
+        serde_json::from_slice(&std::fs::read(&stats).expect("statistics")).expect("JSON");
+    let harts = report["harts"].as_array().expect("harts");
+    let user = |name: &str| -> u64 {
+        let of = harts.iter().map(|h| &h["by_privilege"]["user"][name]);
+        of.map(|n| n.as_u64().unwrap_or_else(|| panic!("{name}: {report}")))
+            .sum()
+    };
+    assert!(of("L1-dcache-load-misses") <= user("l1d-load-misses"));
+    assert!(of("instructions") <= user("instructions"));
+    // In colour, with escapes behind the share.
+    let mut top = text
+        .lines()
+        .filter(|l| l.contains("% ") || l.contains("%\u{1b}"));
+    let top = top
+        .next()
+        .unwrap_or_else(|| panic!("{machine}: no samples\n{text}"));
+    assert!(top.contains(" chase"), "{machine}: {top}\n{text}");
 }
