@@ -20,7 +20,7 @@ fn main() {
         .args([
             "-std=gnu11",
             "-O2",
-            "-g",
+            "-s",
             "-Wall",
             "-Wextra",
             "-Werror",

@@ -4,6 +4,12 @@ use crate::Error;
 use std::borrow::Cow;
 use ttf_parser::{Face, GlyphId, OutlineBuilder};
 
+/// A file that the build script has compressed.
+fn unpacked(file: &[u8]) -> Cow<'static, [u8]> {
+    let font = miniz_oxide::inflate::decompress_to_vec(file);
+    font.expect("the build script has compressed it").into()
+}
+
 /// A font with its bold letters.
 #[derive(Debug, Clone)]
 pub struct Font {
@@ -18,8 +24,8 @@ impl Font {
     pub fn embedded() -> Font {
         Font {
             family: "DejaVu Sans".into(),
-            regular: dejavu::sans::regular().into(),
-            bold: dejavu::sans::bold().into(),
+            regular: unpacked(include_bytes!(concat!(env!("OUT_DIR"), "/regular"))),
+            bold: unpacked(include_bytes!(concat!(env!("OUT_DIR"), "/bold"))),
         }
     }
 
