@@ -570,22 +570,23 @@ impl Predictor {
     /// instruction with its last half at an address is no branch, so that the entry which its packet has found is given
     /// up; the first one if it has found none. (RTL: `mem_wrong_npc`.)
     pub(crate) fn nothing_behind(&mut self, last: u64) {
-        if self.hidden.is_none() {
-            let i = self.btb.find_alike(last).unwrap_or(0);
-            self.btb.remove(i);
-            self.btb.touch(i);
-        }
+        let i = self.btb.find_alike(last).unwrap_or(0);
+        self.btb.remove(i);
+        self.btb.touch(i);
     }
 
     /// As [`Self::nothing_behind`], behind what has jumped to `target`. What the decoder has found says that no entry
     /// was found for it, and gets a second one. (An entry that was found is entered as it is.)
     pub(crate) fn nothing_at(&mut self, target: u64) {
-        let Some(f) = self.found.filter(|f| f.target == target) else {
-            return;
-        };
-        if self.hidden.is_none() {
+        if let Some(f) = self.found.filter(|f| f.target == target) {
             self.btb.enter(None, f.last, f.target);
         }
+    }
+
+    /// Whether a packet has missed L1I, and its line is not there yet. It may have been looked for ahead of time: what
+    /// follows from a miss for good is done when the line is there.
+    pub(crate) fn has_missed(&self) -> bool {
+        self.hidden.is_some()
     }
 
     /// A packet misses L1I, `before` packets behind the beginning of its block. What the queue holds
@@ -595,7 +596,6 @@ impl Predictor {
         let bubble = u64::from(before <= 0 && self.bubble == now);
         let hidden = ahead.min(t.fetch_ahead.into()) + bubble;
         self.hidden.get_or_insert(hidden as u32);
-        self.found = None;
     }
 
     /// What the queue hides of the miss that is under way. What nothing needs has been asked for before the pipeline
@@ -611,6 +611,7 @@ impl Predictor {
     pub(crate) fn arrives(&mut self, now: u64, before: i64) {
         if self.hidden.take().is_some() {
             self.front = now.wrapping_sub(before as u64);
+            self.found = None;
         }
     }
 
