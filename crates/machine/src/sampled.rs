@@ -9,6 +9,7 @@ use super::turns::HartTurn;
 use super::{Checkpoint, Machine, MachineError, MachineState, Report};
 use nagori_ram::PAGE;
 use std::any::Any;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The content of a page of memory.
@@ -19,8 +20,10 @@ pub type PageContent = Arc<[u8]>;
 pub enum Next {
     /// So many instructions of all harts in detail, in the machine itself.
     Detail(u64),
-    /// So many without the timing model, and then the state is handed out.
+    /// So many without the timing model.
     Functional(u64),
+    /// So many without the timing model, and then the state is handed out.
+    Moment(u64),
 }
 
 /// How far a machine has come.
@@ -35,6 +38,13 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// Adds what has happened elsewhere.
+    pub fn add(&mut self, more: &Progress) {
+        self.instructions += more.instructions;
+        self.time_ps += more.time_ps;
+        self.asleep_ps += more.asleep_ps;
+    }
+
     /// What has happened since an earlier moment.
     pub fn since(&self, earlier: &Progress) -> Progress {
         Progress {
@@ -55,13 +65,55 @@ pub struct Moment {
     pub pages: Vec<(u64, PageContent)>,
 }
 
-/// How fast the time of each hart passes in functional parts: cycles for one of functional mode, in 2^-16; at least
-/// 2^16.
+/// How fast time passes in functional parts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Pace(pub Vec<u32>);
+pub struct Pace {
+    /// Of each hart: cycles for one of functional mode, in 2^-16; at least 2^16.
+    pub harts: Vec<u32>,
+    /// The most cycles that one hart is ahead of the others, if fewer than the machine's own
+    /// (`functional_quantum_cycles`). Then time passes as it has passed in detail for the code that a turn begins with,
+    /// if that is known: of harts that share work, now this one waits for the others and now that one.
+    pub turn: Option<u32>,
+}
 
 /// One cycle for a cycle.
 const PLAIN: u32 = 1 << 16;
+
+/// Cycles an instruction by code, from turns in detail.
+#[derive(Default)]
+struct Learned(HashMap<u64, (u64, u64)>);
+
+/// Binary logarithm of the bytes of code that have one figure.
+const CODE_BITS: u32 = 6;
+/// Instructions of which a figure consists at least, and from which on older ones count half.
+const KNOWN: u64 = 64;
+const RECENT: u64 = 20_000;
+
+impl Learned {
+    fn add(&mut self, pc: u64, cycles: u64, instructions: u64) {
+        let e = self.0.entry(pc >> CODE_BITS).or_default();
+        (e.0, e.1) = (e.0 + cycles, e.1 + instructions);
+        if e.1 > RECENT {
+            (e.0, e.1) = (e.0 / 2, e.1 / 2);
+        }
+    }
+
+    /// As in [`Pace::harts`].
+    fn times(&self, pc: u64, functional_cpi: u64) -> Option<u64> {
+        let (cycles, n) = *self.0.get(&(pc >> CODE_BITS))?;
+        let plain = u64::from(PLAIN);
+        (n >= KNOWN).then(|| (cycles * plain / (n * functional_cpi)).clamp(plain, plain * 1000))
+    }
+}
+
+/// Where a hart's turn in detail began.
+#[derive(Clone, Copy)]
+struct Start {
+    pc: u64,
+    /// Cycles in which it has not slept, and its instructions.
+    cycles: u64,
+    instructions: u64,
+}
 
 impl Pace {
     /// From cycles an instruction for each hart, and the cycles that an instruction takes in functional mode. No hart
@@ -76,24 +128,27 @@ impl Pace {
                 PLAIN
             }
         };
-        Pace(cpi.into_iter().map(one).collect())
+        Pace {
+            harts: cpi.into_iter().map(one).collect(),
+            turn: None,
+        }
     }
 
     fn of(&self, hart: usize) -> u64 {
-        self.0.get(hart).copied().unwrap_or(PLAIN).into()
+        self.harts.get(hart).copied().unwrap_or(PLAIN).into()
     }
+}
 
-    /// Functional cycles in so many cycles of a hart, at least one.
-    fn functional(&self, hart: usize, cycles: u64) -> u64 {
-        let n = (u128::from(cycles) << 16).div_ceil(self.of(hart).into());
-        (n as u64).max(1)
-    }
+/// Functional cycles in so many cycles of a hart, at least one; a functional one takes `times`.
+fn functional(times: u64, cycles: u64) -> u64 {
+    let n = (u128::from(cycles) << 16).div_ceil(times.into());
+    (n as u64).max(1)
+}
 
-    /// Cycles that pass beside so many functional ones.
-    fn beside(&self, hart: usize, functional: u64) -> u64 {
-        let extra = self.of(hart).saturating_sub(PLAIN.into());
-        ((u128::from(functional) * u128::from(extra)) >> 16) as u64
-    }
+/// Cycles that pass beside so many functional ones.
+fn beside(times: u64, functional: u64) -> u64 {
+    let extra = times.saturating_sub(PLAIN.into());
+    ((u128::from(functional) * u128::from(extra)) >> 16) as u64
 }
 
 /// Decides where a machine is sampled.
@@ -102,6 +157,8 @@ pub trait Sampling: Any + Send {
     fn begins(&mut self, at: &Progress) -> Next;
     /// A part in detail is over; the report covers it. What follows, and the pace.
     fn detail_over(&mut self, report: Report, at: &Progress) -> (Next, Pace);
+    /// A functional part is over, and nothing is handed out. What follows, and the pace.
+    fn functional_over(&mut self, at: &Progress) -> (Next, Pace);
     /// A moment has come. What follows, and the pace.
     fn moment(&mut self, moment: Moment, at: &Progress) -> Result<(Next, Pace), MachineError>;
     /// The stretch ends; with a report if it ends in detail.
@@ -119,9 +176,28 @@ pub(super) struct Sampled {
     detail: Option<Box<RegionStart>>,
     /// Instructions of all harts at which the part is over.
     next: u64,
+    /// Whether the state is handed out then.
+    hands_out: bool,
     /// Whether memory has been handed out.
     kept: bool,
     pace: Pace,
+    /// For several harts.
+    learned: Option<Learned>,
+    /// By hart, in detail.
+    starts: Vec<Option<Start>>,
+    /// The code that the present functional turn began with.
+    pc: u64,
+    functional_cpi: u64,
+}
+
+impl Sampled {
+    /// How much longer the present turn of a hart takes than a functional one, as in [`Pace::harts`].
+    fn times(&self, hart: usize) -> u64 {
+        let learned = self.learned.as_ref().filter(|_| self.pace.turn.is_some());
+        learned
+            .and_then(|l| l.times(self.pc, self.functional_cpi))
+            .unwrap_or_else(|| self.pace.of(hart))
+    }
 }
 
 /// What a machine knows of its sampling.
@@ -157,8 +233,13 @@ impl Machine {
             open: false,
             detail: None,
             next: u64::MAX,
+            hands_out: false,
             kept: false,
             pace: Pace::default(),
+            learned: (self.harts.len() > 1).then(Learned::default),
+            starts: Vec::new(),
+            pc: 0,
+            functional_cpi: u64::from(self.config.functional_cpi).max(1),
         }));
         if was {
             self.set_timed(true);
@@ -246,16 +327,16 @@ impl Machine {
     }
 
     fn follow(&mut self, s: &mut Sampled, next: Next) {
-        let n = match next {
-            Next::Detail(n) => {
-                if !self.world.timed {
-                    self.switch_timing(true);
-                }
-                s.detail = Some(self.region_start());
-                n
-            }
-            Next::Functional(n) => n,
+        let (n, timed) = match next {
+            Next::Detail(n) => (n, true),
+            Next::Functional(n) | Next::Moment(n) => (n, false),
         };
+        if self.world.timed != timed {
+            self.switch_timing(timed);
+        }
+        s.starts = vec![None; self.harts.len()];
+        s.detail = timed.then(|| self.region_start());
+        s.hands_out = matches!(next, Next::Moment(_));
         s.next = self.instructions().saturating_add(n.max(1));
     }
 
@@ -275,8 +356,9 @@ impl Machine {
             return Ok(());
         };
         let at = self.progress();
-        let followed = match self.end_detail(&mut s) {
-            Some(report) => Ok(s.by.detail_over(report, &at)),
+        let followed = match s.detail.take() {
+            Some(start) => Ok(s.by.detail_over(self.since(&start), &at)),
+            None if !s.hands_out => Ok(s.by.functional_over(&at)),
             None => self
                 .moment(!std::mem::replace(&mut s.kept, true))
                 .and_then(|m| s.by.moment(m, &at)),
@@ -323,28 +405,52 @@ impl Machine {
         })
     }
 
-    /// A functional turn of a hart that begins at `from`, shortened so that its time does not pass the limit.
+    /// The most cycles that a hart is ahead of the others without the timing model.
+    pub(super) fn functional_turn_cycles(&self) -> u64 {
+        let own = self.config.functional_quantum_cycles;
+        let asked = self.samples.sampled.as_ref().filter(|s| s.open);
+        asked
+            .and_then(|s| s.pace.turn)
+            .map_or(own, |t| t.min(own))
+            .into()
+    }
+
+    /// A turn of a hart begins, or goes on. A functional one is shortened so that the hart's time does not pass the
+    /// limit; in detail what the hart's last turn led to, with all waits, is learned.
     #[inline(always)]
-    pub(super) fn paced(&self, turn: HartTurn) -> HartTurn {
-        match &self.samples.sampled {
-            Some(s) if s.open => {
-                let cycles = s.pace.functional(turn.hart, turn.limit - turn.from);
-                HartTurn {
-                    limit: turn.limit.min(turn.from + cycles),
-                    ..turn
-                }
+    pub(super) fn begin_turn(&mut self, turn: &mut HartTurn, goes_on: bool) {
+        let Some(s) = self.samples.sampled.as_mut().filter(|s| s.open) else {
+            return;
+        };
+        let h = &self.harts[turn.hart];
+        if !self.world.timed {
+            s.pc = h.pc;
+            let cycles = functional(s.times(turn.hart), turn.limit - turn.from);
+            turn.limit = turn.limit.min(turn.from + cycles);
+        } else if let (Some(l), false) = (&mut s.learned, goes_on) {
+            let now = Start {
+                pc: h.pc,
+                cycles: h.cycle.wrapping_sub(h.stats.idle_cycles),
+                instructions: h.instret,
+            };
+            if let Some(last) = s.starts[turn.hart].replace(now) {
+                let cycles = now.cycles.wrapping_sub(last.cycles);
+                l.add(
+                    last.pc,
+                    cycles,
+                    now.instructions.wrapping_sub(last.instructions),
+                );
             }
-            _ => turn,
         }
     }
 
-    /// The time that a hart's functional turn has taken beside its own cycles.
+    /// A functional turn of a hart is over, which began at `from`: it has taken more than its own cycles.
     #[inline(always)]
     pub(super) fn pass_time(&mut self, hart: usize, from: u64) {
         if let Some(s) = &self.samples.sampled {
             if s.open && !self.world.timed {
                 let h = &mut self.harts[hart];
-                h.cycle += s.pace.beside(hart, h.cycle.saturating_sub(from));
+                h.cycle += beside(s.times(hart), h.cycle.saturating_sub(from));
             }
         }
     }

@@ -141,14 +141,11 @@ impl Machine {
         // Harts that have reached a stopping point in time get no more turns.
         let end = self.point_cycle();
         let event = left.event.min(end.unwrap_or(u64::MAX)).min(self.horizon);
+        let resumed = self.window.turn.is_some();
         let turn = if self.world.timed {
             self.turn_in_epoch(event, roster)
         } else {
             self.functional_turn(event, roster)
-        };
-        let turn = match turn {
-            Ok(turn) if !self.world.timed => Ok(self.paced(turn)),
-            other => other,
         };
         let mut turn = match turn {
             Err(Turn::Event { cycle, .. }) if end.is_some_and(|e| cycle >= e) => {
@@ -164,6 +161,7 @@ impl Machine {
             }
             other => other?,
         };
+        self.begin_turn(&mut turn, resumed);
         turn.limit = turn.limit.min(turn.from.saturating_add(steps));
         Ok(turn)
     }
@@ -181,7 +179,7 @@ impl Machine {
         }
         let limit = second
             .0
-            .saturating_add(self.config.functional_quantum_cycles.into())
+            .saturating_add(self.functional_turn_cycles())
             .min(next)
             .min((now / GRID + 1) * GRID);
         Ok(HartTurn {

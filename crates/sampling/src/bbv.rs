@@ -98,6 +98,9 @@ impl Sampling for Switch {
     fn detail_over(&mut self, _: Report, _: &Progress) -> (Next, Pace) {
         (Next::Functional(u64::MAX), Pace::default())
     }
+    fn functional_over(&mut self, _: &Progress) -> (Next, Pace) {
+        (Next::Functional(u64::MAX), Pace::default())
+    }
     fn moment(&mut self, _: Moment, _: &Progress) -> Result<(Next, Pace), MachineError> {
         Ok((Next::Functional(u64::MAX), Pace::default()))
     }

@@ -8,6 +8,7 @@
 //! | [`plan`] | how many windows, how long, how warm |
 //! | [`kept`] | windows as snapshots |
 //! | [`window`] | one window of a machine |
+//! | `here` | windows in the machine itself, for several busy harts |
 //! | `pages` | what memory held at each moment |
 //! | `pool` | threads that measure windows |
 //! | [`sampler`] | chooses the moments of a run, and what has come of it |
@@ -19,6 +20,7 @@
 
 pub mod bbv;
 pub mod estimate;
+mod here;
 pub mod kept;
 mod pages;
 pub mod plan;

@@ -1,6 +1,7 @@
 //! Chooses the moments of a run, and says what has come of it.
 
 use crate::estimate::{self, scattered, Interval, Weighted};
+use crate::here::{busy, Here, TURN};
 use crate::plan::{Plan, LONGEST_WARM_UP, WARM_UP};
 use crate::pool::{Copies, Pool};
 use crate::totals::{whole, Asleep};
@@ -8,7 +9,6 @@ use crate::window::{Failure, Length, Window};
 use nagori_machine::{Machine, MachineError, Moment, Next, Pace, Progress, Report, Sampling};
 use serde::{Deserialize, Serialize};
 use std::any::Any;
-use std::collections::BTreeSet;
 
 /// By how many windows a decision is behind those that it uses, so that so many may be measured at the same time.
 pub const LAG: u64 = 16;
@@ -53,6 +53,9 @@ pub struct Sampler {
     first: u64,
     found: Vec<Option<Window>>,
     pace: Pace,
+    /// Windows of the machine itself, and how many of copies come before them.
+    here: Option<Here>,
+    in_copies: usize,
 }
 
 /// What the caller may want to know of a machine's sampling.
@@ -86,6 +89,8 @@ impl Sampler {
             first: 0,
             found: Vec::new(),
             pace: Pace::default(),
+            here: None,
+            in_copies: 0,
             plan,
         };
         s.place(0);
@@ -109,6 +114,9 @@ impl Sampler {
 
     /// The windows of the intervals that are known for decisions about the window `n`.
     fn known(&mut self, n: u64) -> usize {
+        if self.here.is_some() {
+            return self.found.len();
+        }
         let known = n.saturating_sub(LAG);
         self.fetch(known);
         known as usize
@@ -188,15 +196,37 @@ impl Sampler {
 
     /// Instructions of functional parts so far.
     fn position(&self, at: &Progress) -> u64 {
-        let now = self
-            .begun
-            .as_ref()
-            .map_or(0, |b| at.instructions - b.instructions);
-        self.behind.instructions + now
+        self.passed(at).instructions
+    }
+
+    /// How far functional parts and windows have come.
+    fn passed(&self, at: &Progress) -> Progress {
+        let mut p = self.behind.clone();
+        if let Some(begun) = &self.begun {
+            p.add(&at.since(begun));
+        }
+        p
     }
 
     fn go_on(&self, at: &Progress) -> Next {
-        Next::Functional(self.next.begin.saturating_sub(self.position(at)))
+        let left = self.next.begin.saturating_sub(self.position(at));
+        match self.here {
+            Some(_) => Next::Functional(left),
+            None => Next::Moment(left),
+        }
+    }
+
+    /// If several harts are busy, windows are measured in the machine itself from now on.
+    fn choose(&mut self, at: &Progress, are_busy: bool) {
+        if are_busy
+            && self.here.is_none()
+            && self.copies.keep.is_none()
+            && self.plan.given.is_none()
+        {
+            self.fetch(self.spots.len() as u64);
+            self.in_copies = self.found.len();
+            self.here = Some(Here::new(self.passed(at), self.functional_cpi));
+        }
     }
 
     /// The pace that follows from the windows that are known.
@@ -213,8 +243,10 @@ impl Sampler {
         let Some(harts) = last.first().map(|r| r.harts.len()) else {
             return;
         };
-        let of = |hart: Option<usize>| {
-            let all = last.iter().flat_map(|r| &r.harts);
+        // Windows of the machine itself tell what follows them, those of copies what followed others.
+        let some = if self.here.is_some() { 1 } else { last.len() };
+        let of = |hart: Option<usize>, windows: usize| {
+            let all = last[..windows].iter().flat_map(|r| &r.harts);
             let (mut cycles, mut n) = (0, 0);
             for h in all.filter(|h| hart.is_none_or(|i| i == h.hart)) {
                 cycles += h.cycles.saturating_sub(h.events.idle_cycles);
@@ -222,21 +254,27 @@ impl Sampler {
             }
             (cycles as f64 / n as f64, n)
         };
-        let all = of(None).0;
-        let each = (0..harts).map(|i| match of(Some(i)) {
-            (cpi, n) if n >= 1000 => cpi,
-            _ => all,
+        let all = of(None, last.len()).0;
+        let each = (0..harts).map(|i| {
+            let told = [some, last.len()].map(|n| of(Some(i), n));
+            told.iter().find(|t| t.1 >= 1000).map_or(all, |t| t.0)
         });
         self.pace = Pace::new(each, self.functional_cpi);
+        if self.here.is_some() {
+            self.pace.turn = Some(TURN);
+        }
     }
 
     fn result(mut self) -> Result<Sampled, Failure> {
         let all = self.spots.len();
-        self.fetch(all as u64);
+        if self.here.is_none() {
+            self.fetch(all as u64);
+        }
         if let Some(e) = self.pool.as_ref().and_then(Pool::failure) {
             return Err(format!("a window could not be measured: {e}"));
         }
-        let total = self.behind.instructions;
+        let here = self.here.take();
+        let total = here.as_ref().map_or(&self.behind, Here::from).instructions;
         let mut windows: Vec<(f64, Window)> = Vec::new();
         match &self.plan.given {
             Some(given) => {
@@ -247,6 +285,9 @@ impl Sampler {
                 windows.iter_mut().for_each(|w| w.0 *= total as f64 / sum);
             }
             None => {
+                if here.is_some() {
+                    self.found.truncate(self.in_copies);
+                }
                 let valid = self
                     .spots
                     .iter()
@@ -261,6 +302,7 @@ impl Sampler {
                 }
             }
         }
+        windows.extend(here.into_iter().flat_map(|h| h.windows(&self.behind)));
         Ok(Sampled {
             cut: all - windows.len(),
             cold: windows.iter().filter(|(_, w)| w.doubt() > DOUBT).count(),
@@ -296,11 +338,24 @@ impl Sampling for Sampler {
     }
 
     fn detail_over(&mut self, report: Report, at: &Progress) -> (Next, Pace) {
+        if self.begun.is_some() {
+            return self.window_over(report, at);
+        }
         self.add_head(report);
         self.head_left = 0;
         self.begun = Some(at.clone());
+        self.choose(at, busy(self.head.iter()) > 1);
         self.follow(0);
         (self.go_on(at), self.pace.clone())
+    }
+
+    fn functional_over(&mut self, at: &Progress) -> (Next, Pace) {
+        let passed = self.passed(at);
+        if let Some(here) = &mut self.here {
+            here.begins(passed);
+        }
+        self.spots.push(self.next);
+        (Next::Detail(self.next.length.warm_up), self.pace.clone())
     }
 
     fn moment(&mut self, m: Moment, at: &Progress) -> Result<(Next, Pace), MachineError> {
@@ -316,26 +371,32 @@ impl Sampling for Sampler {
         let end = self.next_end;
         self.place(end);
         let known = self.known(self.spots.len() as u64);
+        let last = { self.found[..known].iter().rev().flatten() }.take(PACE);
+        let are_busy = busy(last.map(|w| &w.report)) > 1;
+        self.choose(at, are_busy);
         self.follow(known);
         Ok((self.go_on(at), self.pace.clone()))
     }
 
     fn ends(&mut self, report: Option<Report>, at: &Progress) {
-        if let Some(report) = report {
+        if let Some(here) = &mut self.here {
+            if here.cut() {
+                self.found.push(None);
+                let end = self.next_end;
+                self.place(end);
+            }
+        } else if let Some(report) = report {
             self.head_left = self.head_left.saturating_sub(report.instructions).max(1);
             self.add_head(report);
         }
         if let Some(begun) = self.begun.take() {
-            let p = at.since(&begun);
-            let b = &mut self.behind;
-            b.instructions += p.instructions;
-            b.time_ps += p.time_ps;
-            b.asleep_ps += p.asleep_ps;
+            self.behind.add(&at.since(&begun));
         }
     }
 
     fn restarts(&mut self) {
         self.head = None;
+        self.here = None;
         self.head_left = self.plan.head(self.warm_up);
         self.behind = Progress::default();
         self.begun = None;
@@ -347,6 +408,20 @@ impl Sampling for Sampler {
 }
 
 impl Sampler {
+    /// A part of a window of the machine itself is over.
+    fn window_over(&mut self, report: Report, at: &Progress) -> (Next, Pace) {
+        let passed = self.passed(at);
+        let over = self.here.as_mut().and_then(|h| h.over(report, passed));
+        if over.is_none() {
+            return (Next::Detail(self.next.length.measured), self.pace.clone());
+        }
+        self.found.push(over);
+        let end = self.next_end;
+        self.place(end);
+        self.follow(self.found.len());
+        (self.go_on(at), self.pace.clone())
+    }
+
     fn add_head(&mut self, report: Report) {
         self.head = Some(match self.head.take() {
             Some(h) => h.plus(&report),
@@ -393,14 +468,7 @@ impl Sampled {
 
     /// How many harts execute more than a twentieth of the windows' instructions.
     pub fn busy_harts(&self) -> usize {
-        let windows = || self.windows.iter().flat_map(|(_, w)| &w.report.harts);
-        let all: u64 = windows().map(|h| h.instructions).sum();
-        let of = |hart| -> u64 {
-            let own = windows().filter(|h| h.hart == hart);
-            own.map(|h| h.instructions).sum()
-        };
-        let harts: BTreeSet<usize> = windows().map(|h| h.hart).collect();
-        harts.into_iter().filter(|h| of(*h) > all / 20).count()
+        busy(self.windows.iter().map(|(_, w)| &w.report))
     }
 
     /// An estimate of the whole, in the form of a report. `None` if there is none.

@@ -140,14 +140,17 @@ struct Steps {
 
 impl Sampling for Steps {
     fn begins(&mut self, _: &Progress) -> Next {
-        Next::Functional(self.every)
+        Next::Moment(self.every)
     }
     fn detail_over(&mut self, _: Report, _: &Progress) -> (Next, Pace) {
         unreachable!("nothing is in detail")
     }
+    fn functional_over(&mut self, _: &Progress) -> (Next, Pace) {
+        unreachable!("each part ends with a moment")
+    }
     fn moment(&mut self, m: Moment, _: &Progress) -> Result<(Next, Pace), MachineError> {
         self.moments.lock().unwrap().push(m);
-        Ok((Next::Functional(self.every), Pace::new([2.5], 1)))
+        Ok((Next::Moment(self.every), Pace::new([2.5], 1)))
     }
     fn ends(&mut self, _: Option<Report>, _: &Progress) {}
     fn restarts(&mut self) {}

@@ -1,6 +1,6 @@
-// Rounds of 20 and 24 taken branches with 28 entries in the branch target buffer. Which entries a round loses depends on
-// the state that it begins with, in the RTL as in the model, and one more jump before it makes a fifth of the cycles; so
-// each row is a sum over a hundred beginnings.
+// Rounds of 20 and 24 taken branches with 28 entries in the branch target buffer. Which entries a round loses depends
+// on the state that it begins with, in the RTL as in the model, and one more jump before it makes a fifth of the
+// cycles; so each row is a sum over a hundred beginnings.
 #include "region.h"
 
 // What is repeated, `count` times, behind a line's beginning.
