@@ -548,7 +548,7 @@ impl Hart {
     /// A direct branch or jump that the decoder has found gets an entry of the branch target buffer, which has none for
     /// it.
     pub fn enter_branch(&mut self, last: u64, target: u64) {
-        self.predictor.enter_found(last, target);
+        self.predictor.btb.enter(None, last, target);
     }
 
     /// Predicts and resolves a direct jump.
