@@ -55,7 +55,7 @@ fn errors(rows: &[Value], methods: &str) -> (f64, f64, Vec<String>) {
             .expect("a latency");
         list.push((100.0 * (ours / theirs - 1.0), cell));
     }
-    assert!(!list.is_empty());
+    assert!(list.len() >= 16, "{} cells", list.len());
     let mean = list.iter().map(|(e, _)| e.abs()).sum::<f64>() / list.len() as f64;
     let largest = list.iter().map(|(e, _)| e.abs()).fold(0.0, f64::max);
     let text = list.iter().map(|(e, c)| format!("{e:+.1} % {c:?}"));
@@ -113,9 +113,10 @@ fn figures(methods: &str) {
     assert!(largest <= 4.0, "largest error {largest:.2} %: {text:#?}");
 }
 
+/// Four in five of the published cells.
 #[test]
-fn the_published_figures_of_extended_are_met() {
-    figures("extended");
+fn the_published_figures_of_coarse_are_met() {
+    figures("coarse");
 }
 
 #[test]

@@ -96,9 +96,9 @@ fn perf_counts(machine: &str, sums: Sums) {
     let user: Vec<_> = names.iter().map(|e| format!("{e}:u")).collect();
     let script = format!(
         "nagori-ctl timing on; cd /tmp; \
-             perf stat -x, -o stat -e {} /mnt/shared/hot; cat stat; \
-             perf record -q -e cycles:u -c 20000 /mnt/shared/hot; \
-             perf report --stdio --sort symbol",
+         perf stat -x, -o stat -e {} /mnt/shared/hot; cat stat; \
+         perf record -q -e cycles:u -c 20000 /mnt/shared/hot; \
+         perf report --stdio --sort symbol",
         user.join(",")
     );
     let stats = files.path(machine);
