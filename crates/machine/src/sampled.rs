@@ -80,8 +80,13 @@ pub struct Pace {
 const PLAIN: u32 = 1 << 16;
 
 /// Cycles an instruction by code, from turns in detail.
-#[derive(Default)]
-struct Learned(HashMap<u64, (u64, u64)>);
+struct Learned {
+    /// Cycles and instructions of pieces of code.
+    code: HashMap<u64, (u64, u64)>,
+    /// By hart, in detail.
+    starts: Vec<Option<Start>>,
+    functional_cpi: u64,
+}
 
 /// Binary logarithm of the bytes of code that have one figure.
 const CODE_BITS: u32 = 6;
@@ -90,8 +95,17 @@ const KNOWN: u64 = 64;
 const RECENT: u64 = 20_000;
 
 impl Learned {
+    /// A turn of a hart in detail begins: what its last one led to, with all waits, is known.
+    fn begins(&mut self, hart: usize, now: Start) {
+        if let Some(last) = self.starts[hart].replace(now) {
+            let cycles = now.cycles.wrapping_sub(last.cycles);
+            let instructions = now.instructions.wrapping_sub(last.instructions);
+            self.add(last.pc, cycles, instructions);
+        }
+    }
+
     fn add(&mut self, pc: u64, cycles: u64, instructions: u64) {
-        let e = self.0.entry(pc >> CODE_BITS).or_default();
+        let e = self.code.entry(pc >> CODE_BITS).or_default();
         (e.0, e.1) = (e.0 + cycles, e.1 + instructions);
         if e.1 > RECENT {
             (e.0, e.1) = (e.0 / 2, e.1 / 2);
@@ -99,10 +113,11 @@ impl Learned {
     }
 
     /// As in [`Pace::harts`].
-    fn times(&self, pc: u64, functional_cpi: u64) -> Option<u64> {
-        let (cycles, n) = *self.0.get(&(pc >> CODE_BITS))?;
+    fn times(&self, pc: u64) -> Option<u64> {
+        let (cycles, n) = *self.code.get(&(pc >> CODE_BITS))?;
         let plain = u64::from(PLAIN);
-        (n >= KNOWN).then(|| (cycles * plain / (n * functional_cpi)).clamp(plain, plain * 1000))
+        let times = || (cycles * plain / (n * self.functional_cpi)).clamp(plain, plain * 1000);
+        (n >= KNOWN).then(times)
     }
 }
 
@@ -183,19 +198,16 @@ pub(super) struct Sampled {
     pace: Pace,
     /// For several harts.
     learned: Option<Learned>,
-    /// By hart, in detail.
-    starts: Vec<Option<Start>>,
-    /// The code that the present functional turn began with.
-    pc: u64,
-    functional_cpi: u64,
+    /// How much longer the present turn takes than a functional one, as in [`Pace::harts`].
+    times: u64,
 }
 
 impl Sampled {
-    /// How much longer the present turn of a hart takes than a functional one, as in [`Pace::harts`].
-    fn times(&self, hart: usize) -> u64 {
+    /// How much longer a turn of a hart that begins at some code takes than a functional one.
+    fn times(&self, hart: usize, pc: u64) -> u64 {
         let learned = self.learned.as_ref().filter(|_| self.pace.turn.is_some());
         learned
-            .and_then(|l| l.times(self.pc, self.functional_cpi))
+            .and_then(|l| l.times(pc))
             .unwrap_or_else(|| self.pace.of(hart))
     }
 }
@@ -236,10 +248,12 @@ impl Machine {
             hands_out: false,
             kept: false,
             pace: Pace::default(),
-            learned: (self.harts.len() > 1).then(Learned::default),
-            starts: Vec::new(),
-            pc: 0,
-            functional_cpi: u64::from(self.config.functional_cpi).max(1),
+            learned: (self.harts.len() > 1).then(|| Learned {
+                code: HashMap::new(),
+                starts: vec![None; self.harts.len()],
+                functional_cpi: u64::from(self.config.functional_cpi).max(1),
+            }),
+            times: PLAIN.into(),
         }));
         if was {
             self.set_timed(true);
@@ -334,7 +348,9 @@ impl Machine {
         if self.world.timed != timed {
             self.switch_timing(timed);
         }
-        s.starts = vec![None; self.harts.len()];
+        if let Some(l) = &mut s.learned {
+            l.starts.fill(None);
+        }
         s.detail = timed.then(|| self.region_start());
         s.hands_out = matches!(next, Next::Moment(_));
         s.next = self.instructions().saturating_add(n.max(1));
@@ -416,7 +432,7 @@ impl Machine {
     }
 
     /// A turn of a hart begins, or goes on. A functional one is shortened so that the hart's time does not pass the
-    /// limit; in detail what the hart's last turn led to, with all waits, is learned.
+    /// limit.
     #[inline(always)]
     pub(super) fn begin_turn(&mut self, turn: &mut HartTurn, goes_on: bool) {
         let Some(s) = self.samples.sampled.as_mut().filter(|s| s.open) else {
@@ -424,8 +440,8 @@ impl Machine {
         };
         let h = &self.harts[turn.hart];
         if !self.world.timed {
-            s.pc = h.pc;
-            let cycles = functional(s.times(turn.hart), turn.limit - turn.from);
+            s.times = s.times(turn.hart, h.pc);
+            let cycles = functional(s.times, turn.limit - turn.from);
             turn.limit = turn.limit.min(turn.from + cycles);
         } else if let (Some(l), false) = (&mut s.learned, goes_on) {
             let now = Start {
@@ -433,14 +449,7 @@ impl Machine {
                 cycles: h.cycle.wrapping_sub(h.stats.idle_cycles),
                 instructions: h.instret,
             };
-            if let Some(last) = s.starts[turn.hart].replace(now) {
-                let cycles = now.cycles.wrapping_sub(last.cycles);
-                l.add(
-                    last.pc,
-                    cycles,
-                    now.instructions.wrapping_sub(last.instructions),
-                );
-            }
+            l.begins(turn.hart, now);
         }
     }
 
@@ -450,7 +459,7 @@ impl Machine {
         if let Some(s) = &self.samples.sampled {
             if s.open && !self.world.timed {
                 let h = &mut self.harts[hart];
-                h.cycle += beside(s.times(hart), h.cycle.saturating_sub(from));
+                h.cycle += beside(s.times, h.cycle.saturating_sub(from));
             }
         }
     }

@@ -25,9 +25,10 @@ enum Part {
 struct Stood {
     /// Where it began, with its warm-up.
     begin: Progress,
-    /// Its time in detail, with its warm-up, in which not every hart slept.
+    /// Its time in detail, with its warm-up, and its own, in which not every hart slept.
     detail_ps: u64,
-    window: Window,
+    own_ps: u64,
+    instructions: u64,
     /// True time for that of functional parts: less than 1 where a hart is faster than functional time can pass.
     scale: f64,
 }
@@ -86,9 +87,10 @@ impl Here {
         };
         self.all.push(Stood {
             detail_ps: awake(&at.since(&self.begin)),
+            own_ps: window.awake_ps,
+            instructions: window.instructions,
             begin: self.begin.clone(),
             scale: self.scale(&window.report),
-            window: window.clone(),
         });
         Some(window)
     }
@@ -112,16 +114,15 @@ impl Here {
         }
     }
 
-    /// Each window with the instructions that it stands for, as many as it would take for the time; the run has come to
-    /// a place.
-    pub fn windows(self, end: &Progress) -> Vec<(f64, Window)> {
+    /// The instructions that each window stands for, as many as it would take for the time; the run has come to a
+    /// place.
+    pub fn weights(&self, end: &Progress) -> Vec<f64> {
         let next = |i: usize| self.all.get(i + 1).map_or(end, |s| &s.begin);
         let one = |(i, s): (usize, &Stood)| {
             let begin = if i == 0 { &self.from } else { &s.begin };
             let functional = awake(&next(i).since(begin)).saturating_sub(s.detail_ps);
             let ps = s.detail_ps as f64 + s.scale * functional as f64;
-            let times = ps / s.window.awake_ps.max(1) as f64;
-            (times * s.window.instructions as f64, s.window.clone())
+            ps / s.own_ps.max(1) as f64 * s.instructions as f64
         };
         self.all.iter().enumerate().map(one).collect()
     }

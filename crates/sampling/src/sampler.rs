@@ -274,6 +274,10 @@ impl Sampler {
             return Err(format!("a window could not be measured: {e}"));
         }
         let here = self.here.take();
+        let own = match here {
+            Some(_) => self.found.split_off(self.in_copies),
+            None => Vec::new(),
+        };
         let total = here.as_ref().map_or(&self.behind, Here::from).instructions;
         let mut windows: Vec<(f64, Window)> = Vec::new();
         match &self.plan.given {
@@ -285,9 +289,6 @@ impl Sampler {
                 windows.iter_mut().for_each(|w| w.0 *= total as f64 / sum);
             }
             None => {
-                if here.is_some() {
-                    self.found.truncate(self.in_copies);
-                }
                 let valid = self
                     .spots
                     .iter()
@@ -302,7 +303,8 @@ impl Sampler {
                 }
             }
         }
-        windows.extend(here.into_iter().flat_map(|h| h.windows(&self.behind)));
+        let weights = here.map_or(Vec::new(), |h| h.weights(&self.behind));
+        windows.extend(weights.into_iter().zip(own.into_iter().flatten()));
         Ok(Sampled {
             cut: all - windows.len(),
             cold: windows.iter().filter(|(_, w)| w.doubt() > DOUBT).count(),
