@@ -450,6 +450,9 @@ impl Coherence {
         fail(s.notices.len() != harts, "notices")?;
         let pages = self.code_marks().len() as u64;
         fail(s.code.iter().any(|(p, _)| *p >= pages), "marks of code")?;
+        // When stores are due depends on the lines that their harts own.
+        self.l1d = Caches::new(s.l1d);
+        self.l1i = Caches::new(s.l1i);
         fail(!self.load_levels(s.levels), "caches behind the first level")?;
         fail(!self.load_versions(s.versions), "older states of lines")?;
         fail(!self.load_first(s.first), "first-level caches")?;
@@ -457,8 +460,6 @@ impl Coherence {
         fail(!self.load_ahead(s.ahead), "prefetches under way")?;
         fail(!self.load_counts(s.counts, FAR), "counts of lines")?;
         fail(!self.contention.load(&s.moves, harts), "lines that moved")?;
-        self.l1d = Caches::new(s.l1d);
-        self.l1i = Caches::new(s.l1i);
         self.reservations = s.reservations;
         self.set_saved(s.notices, &s.code);
         Ok(())

@@ -237,13 +237,17 @@ impl Coherence {
     }
 
     pub(super) fn find_due(&mut self) {
+        self.levels.ahead.due = self.due();
+        self.find_guards();
+    }
+
+    /// What [`Self::next_due`] has to be.
+    pub(super) fn due(&self) -> u64 {
         let under_way = self.levels.ahead.under_way.iter();
         let comes = under_way.filter(|p| !p.held).filter_map(|p| p.comes);
         let free = self.limited().filter_map(|p| p.mshrs.due());
         let due = comes.chain(free).min().unwrap_or(u64::MAX);
-        let due = due.min(self.stores_due());
-        self.levels.ahead.due = due;
-        self.find_guards();
+        due.min(self.stores_due())
     }
 
     /// The caches with a limited number of registers.

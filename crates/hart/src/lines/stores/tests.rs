@@ -79,3 +79,17 @@ fn so_does_one_that_is_requested_when_a_register_is_free() {
     }
     check(&mut c);
 }
+
+#[test]
+fn a_copy_writes_what_is_due_when_it_is_due() {
+    let mut c = caches(2, 2);
+    let i = c.l1d[0].victim(DATA);
+    c.l1d.put(0, i, DATA, LineState::Exclusive);
+    assert!(c.push_store(0, (DATA, 8, 1), 10, 0));
+    c.levels.begun.clear();
+    assert_eq!(c.next_due(), 11);
+    let mut copy = caches(2, 2);
+    copy.load(c.save(&[])).unwrap();
+    assert_eq!(copy.next_due(), 11);
+    copy.check_left_over().unwrap();
+}
