@@ -545,11 +545,8 @@ impl Hart {
             }
         };
         self.refill = None;
-        if !PLAIN {
-            if write {
-                w.coherence().void_prefetches(line, id);
-            }
-            w.coherence().filled_first(id);
+        if !PLAIN && write {
+            w.coherence().void_prefetches(line, id);
         }
         if !PLAIN && (write || modified) {
             self.dirtied(w, line);
@@ -573,6 +570,10 @@ impl Hart {
             Some(_) => c.l1d[id].touch(index),
             None if hint.is_some_and(|h| h.last & 1 != 0) => c.l1d[id].filled_last(index),
             None => c.l1d[id].filled(index),
+        }
+        if !PLAIN {
+            // Behind all that changes who owns the line: when stores are due depends on that.
+            c.filled_first(id);
         }
         if c.contention.is(line, asked) {
             c.keep_off_filters(id, line);
