@@ -301,6 +301,7 @@ struct Code {
     at: u64,
     halves: Vec<u16>,
     calls: Vec<(usize, usize)>,
+    far_calls: Vec<(usize, usize)>,
 }
 
 impl Code {
@@ -309,6 +310,7 @@ impl Code {
             at,
             halves: Vec::new(),
             calls: Vec::new(),
+            far_calls: Vec::new(),
         }
     }
 
@@ -437,6 +439,20 @@ impl Code {
                 self.calls.push((self.halves.len(), *f));
                 self.put(op(Op::Jal, 1, 0, 0, 4));
             }
+            Item::CallFar(f) => {
+                self.far_calls.push((self.halves.len(), *f));
+                self.put(op(Op::Auipc, ADDRESS, 0, 0, 0));
+                self.put(op(Op::Jalr, 1, ADDRESS, 0, 8));
+            }
+            Item::Jump => {
+                const PLACES: i32 = 4;
+                self.put(op(Op::Auipc, ADDRESS, 0, 0, 0));
+                self.put(op(Op::Andi, one, SUM, 0, 2 * (PLACES - 1)));
+                self.put(op(Op::Add, ADDRESS, ADDRESS, one, 0));
+                self.put(op(Op::Jalr, 0, ADDRESS, 0, 16));
+                // c.addi: what is found depends on the place.
+                (0..PLACES).for_each(|_| self.put(0x0005 | u32::from(SUM) << 7));
+            }
             Item::Patch(word) => {
                 if !self.here().is_multiple_of(4) {
                     self.put(1);
@@ -467,6 +483,14 @@ impl Code {
                 None => 4,
             };
             self.set(place, op(Op::Jal, 1, 0, 0, distance));
+        }
+        for (place, f) in std::mem::take(&mut self.far_calls) {
+            let distance = starts
+                .get(f)
+                .map_or(8, |to| 2 * (*to as i32 - place as i32));
+            let low = distance << 20 >> 20;
+            self.set(place, op(Op::Auipc, ADDRESS, 0, 0, distance - low));
+            self.set(place + 2, op(Op::Jalr, 1, ADDRESS, 0, low));
         }
     }
 

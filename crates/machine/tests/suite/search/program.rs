@@ -22,6 +22,10 @@ pub enum Item {
     Wait(Place, u32),
     /// Calls a function of the program.
     Call(usize),
+    /// Calls it by its address in a register.
+    CallFar(usize),
+    /// Jumps to one of several places near, by what has been found.
+    Jump,
     /// Adds to a double word by `lr` and `sc`, until that succeeds.
     Reserved(Place, u8),
     /// Replaces the next instruction.
@@ -403,9 +407,12 @@ impl Maker<'_> {
                 return Item::Locked(lock, self.items(n, depth, true));
             }
             12 if !locked && self.functions > 0 => {
-                return Item::Call(self.rng.below(self.functions as u64) as usize)
+                let f = self.rng.below(self.functions as u64) as usize;
+                let far = self.rng.one_in(3);
+                return if far { Item::CallFar(f) } else { Item::Call(f) };
             }
-            13 => match self.rng.below(6) {
+            13 => match self.rng.below(7) {
+                4 => return Item::Jump,
                 0 => return Item::Patch(addi(SUM, SUM, self.rng.below(64) as i32)),
                 1 | 2 => return Item::Wait(self.place(8), 1 + self.rng.below(40) as u32),
                 // An access that traps.

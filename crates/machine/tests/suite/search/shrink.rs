@@ -139,7 +139,8 @@ fn fewer(items: &[Item]) -> Vec<Vec<Item>> {
                 }
             }
             Item::Wait(place, times) if *times > 1 => put(vec![Item::Wait(*place, times / 2)]),
-            Item::Wait(..) | Item::Reserved(..) | Item::Call(_) | Item::Patch(_) => {}
+            Item::CallFar(f) => put(vec![Item::Call(*f)]),
+            Item::Wait(..) | Item::Reserved(..) | Item::Call(_) | Item::Patch(_) | Item::Jump => {}
         }
     }
     all
