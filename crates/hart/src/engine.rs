@@ -547,7 +547,12 @@ impl Hart {
 
     /// A direct branch or jump that the decoder has found gets an entry of the branch target buffer, which has none for
     /// it.
-    pub fn enter_branch(&mut self, last: u64, target: u64) {
+    pub fn enter_found(&mut self, last: u64, target: u64) {
+        self.predictor.enter_found(last, target);
+    }
+
+    /// As [`Hart::enter_found`], for an indirect jump, which the pipeline has found.
+    pub fn enter_indirect(&mut self, last: u64, target: u64) {
         self.predictor.btb.enter(None, last, target);
     }
 

@@ -67,9 +67,20 @@ pub struct Predictor {
     pub(crate) bubble: u64,
     /// Cycles of a miss of L1I that the queue hides; the miss is not over.
     hidden: Option<u32>,
+    /// What the decoder has found last and entered, until L1I misses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    found: Option<Found>,
     /// A line on its way to L1I that nothing needs; the line that is needed comes behind it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) astray: Option<Astray>,
+}
+
+/// A branch or jump that the decoder has found.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Found {
+    last: u64,
+    target: u64,
 }
 
 /// A line that has been asked for and is not needed.
@@ -233,6 +244,7 @@ impl Predictor {
             landed: 0,
             bubble: 0,
             hidden: None,
+            found: None,
             astray: None,
         }
     }
@@ -306,9 +318,15 @@ impl Predictor {
     /// wait, so that there is no bubble to avoid.
     fn found(&mut self, s: &Site, target: u64) -> Outcome {
         if self.find_packet(s).is_none() && s.waiting < BUSY {
-            self.btb.enter(None, s.last, target);
+            self.enter_found(s.last, target);
         }
         Outcome::Late
+    }
+
+    /// A branch or jump that the decoder has found gets an entry.
+    pub(crate) fn enter_found(&mut self, last: u64, target: u64) {
+        self.btb.enter(None, last, target);
+        self.found = Some(Found { last, target });
     }
 
     /// Whether a block that begins at an address goes on in a packet that the program was in before.
@@ -552,11 +570,23 @@ impl Predictor {
     /// instruction with its last half at an address is no branch, so that the entry which its packet has found is given
     /// up; the first one if it has found none. (RTL: `mem_wrong_npc`.)
     pub(crate) fn nothing_behind(&mut self, last: u64) {
-        if self.hidden.is_none() {
-            let i = self.btb.find_alike(last).unwrap_or(0);
-            self.btb.remove(i);
-            self.btb.touch(i);
+        let i = self.btb.find_alike(last).unwrap_or(0);
+        self.btb.remove(i);
+        self.btb.touch(i);
+    }
+
+    /// As [`Self::nothing_behind`], behind what has jumped to `target`. What the decoder has found says that no entry
+    /// was found for it, and gets a second one. (An entry that was found is entered as it is.)
+    pub(crate) fn nothing_at(&mut self, target: u64) {
+        if let Some(f) = self.found.filter(|f| f.target == target) {
+            self.btb.enter(None, f.last, f.target);
         }
+    }
+
+    /// Whether a packet has missed L1I, and its line is not there yet. It may have been looked for ahead of time: what
+    /// follows from a miss for good is done when the line is there.
+    pub(crate) fn has_missed(&self) -> bool {
+        self.hidden.is_some()
     }
 
     /// A packet misses L1I, `before` packets behind the beginning of its block. What the queue holds
@@ -581,6 +611,7 @@ impl Predictor {
     pub(crate) fn arrives(&mut self, now: u64, before: i64) {
         if self.hidden.take().is_some() {
             self.front = now.wrapping_sub(before as u64);
+            self.found = None;
         }
     }
 

@@ -387,11 +387,32 @@ fn where_nothing_is_behind_an_instruction_an_entry_is_given_up() {
     // The first entry is given up, since there is none of its packet.
     p.nothing_behind(0x400);
     assert_eq!(found(p), [false, false, true]);
-    // A miss that goes on is one.
-    p.btb.enter(Some(0), 0x100, 0x40);
-    p.misses(100, 2, &CoreTiming::rocket());
-    p.nothing_behind(0x400);
-    assert_eq!(found(p), [true, false, true]);
+}
+
+#[test]
+fn a_jump_that_the_decoder_finds_has_two_entries_if_its_target_misses() {
+    let entries = |p: &Predictor| p.btb.entries.iter().filter(|e| e.last == 0x102).count();
+    for (target, count) in [(0x140, 2), (0x180, 1)] {
+        let mut p = predictor();
+        assert_eq!(p.jump(&site(0x100), 0x140, false), Outcome::Late);
+        assert_eq!(entries(&p), 1);
+        p.misses(100, 0, &CoreTiming::rocket());
+        assert!(p.has_missed());
+        p.nothing_at(target);
+        p.arrives(120, 0);
+        assert_eq!(entries(&p), count);
+        // Whatever misses later has another reason.
+        p.nothing_at(0x140);
+        assert_eq!(entries(&p), count);
+    }
+    // Both are found by its address then, and are lost.
+    let mut p = predictor();
+    p.jump(&site(0x100), 0x140, false);
+    p.misses(100, 0, &CoreTiming::rocket());
+    p.nothing_at(0x140);
+    p.arrives(120, 0);
+    assert_eq!(p.jump(&site(0x100), 0x140, false), Outcome::Late);
+    assert_eq!(p.jump(&site(0x100), 0x140, false), Outcome::Right);
 }
 
 #[test]

@@ -622,9 +622,6 @@ impl Hart {
         };
         let missing = w.coherence().l1i[self.id].find(pa & !63).is_none();
         if missing {
-            if at.pc != begin {
-                self.predictor.nothing_behind(at.pc.wrapping_sub(2));
-            }
             self.predictor.misses(now, before, &self.config.timing);
         }
         // It may be the line that is needed, which is there then, though L1I does not take it.
@@ -641,6 +638,13 @@ impl Hart {
         let index = self.l1i_touch(w, pa, at).inspect_err(|NotNow| {
             self.fetch_waits = true;
         })?;
+        if self.predictor.has_missed() {
+            if at.pc == begin {
+                self.predictor.nothing_at(begin);
+            } else {
+                self.predictor.nothing_behind(at.pc.wrapping_sub(2));
+            }
+        }
         self.predictor.arrives(self.cycle + at.offset(), before);
         if w.coherence().is_guarded(Side::Inst, self.id, pa & !63) {
             // The line may be replaced at any time, and has to be looked up by the next block.

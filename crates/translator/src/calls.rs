@@ -59,6 +59,7 @@ pub(crate) struct Calls {
     pub units: usize,
     pub branch: usize,
     pub insert: usize,
+    pub learn: usize,
 }
 
 type Call = unsafe extern "sysv64" fn(*mut Hart, u64, u64) -> u64;
@@ -75,6 +76,7 @@ impl Calls {
             units: address(units::<W>),
             branch: address(branch::<W>),
             insert: address(insert),
+            learn: address(learn),
         }
     }
 
@@ -278,11 +280,20 @@ unsafe extern "sysv64" fn units<W: World>(hart: *mut Hart, info: u64, _: u64) ->
     0
 }
 
-/// A branch or jump whose last half is at an address gets an entry of the branch target buffer.
+/// A branch or jump that the decoder has found, with its last half at an address, gets an entry of the branch target
+/// buffer.
 unsafe extern "sysv64" fn insert(hart: *mut Hart, last: u64, target: u64) -> u64 {
     // SAFETY: translated code passes its hart, which nobody else uses while the code runs.
     let h = unsafe { &mut *hart };
-    h.enter_branch(last, target);
+    h.enter_found(last, target);
+    0
+}
+
+/// As [`insert`], for an indirect jump, which the pipeline has found.
+unsafe extern "sysv64" fn learn(hart: *mut Hart, last: u64, target: u64) -> u64 {
+    // SAFETY: translated code passes its hart, which nobody else uses while the code runs.
+    let h = unsafe { &mut *hart };
+    h.enter_indirect(last, target);
     0
 }
 

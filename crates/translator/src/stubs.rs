@@ -72,13 +72,15 @@ pub(crate) struct Stubs {
     pub touch: usize,
     /// Makes an entry of the branch target buffer for `rcx`, which leads to `rdx`; keeps `rax`.
     pub insert: usize,
+    /// As `insert`, for an indirect jump.
+    pub learn: usize,
     /// Takes the host's exception flags for the guest's.
     pub fp_start: usize,
 }
 
 impl Stubs {
     /// Offsets and names, for listings.
-    pub fn names(&self) -> [(usize, &'static str); 16] {
+    pub fn names(&self) -> [(usize, &'static str); 17] {
         let Stubs {
             enter,
             leave,
@@ -95,6 +97,7 @@ impl Stubs {
             dispatch,
             touch,
             insert,
+            learn,
             fp_start,
         } = *self;
         [
@@ -113,9 +116,23 @@ impl Stubs {
             (dispatch, "dispatch"),
             (touch, "touch"),
             (insert, "insert"),
+            (learn, "learn"),
             (fp_start, "fp_start"),
         ]
     }
+}
+
+/// Calls a function with the hart, `rcx` and `rdx`. Keeps what code of branches uses.
+fn enter(a: &mut Asm, call: usize) {
+    dynasm!(a; .arch x64
+        ; push rax; push rsi; push rdi; push r8; push r9; push r10; push r11
+        ; lea rdi, [rbp - BIAS as i32]
+        ; mov rsi, rcx
+        ; mov rax, QWORD call as i64
+        ; call rax
+        ; pop r11; pop r10; pop r9; pop r8; pop rdi; pop rsi; pop rax
+        ; ret
+    );
 }
 
 fn store_pinned(a: &mut Asm) {
@@ -321,15 +338,9 @@ pub(crate) fn write(arena: &mut Arena, calls: &Calls, config: &HartConfig) -> Re
     // A branch whose last half is at `rcx` and which leads to `rdx` gets an entry of the branch target
     // buffer. Keeps `rax`.
     here!(insert);
-    dynasm!(a; .arch x64
-        ; push rax; push rsi; push rdi; push r8; push r9; push r10; push r11
-        ; lea rdi, [rbp - BIAS as i32]
-        ; mov rsi, rcx
-        ; mov rax, QWORD calls.insert as i64
-        ; call rax
-        ; pop r11; pop r10; pop r9; pop r8; pop rdi; pop rsi; pop rax
-        ; ret
-    );
+    enter(&mut a, calls.insert);
+    here!(learn);
+    enter(&mut a, calls.learn);
 
     here!(fp_start);
     dynasm!(a; .arch x64

@@ -406,7 +406,7 @@ impl Emitter<'_> {
         self.unless_target_missing(s);
         self.no_entry(s);
         dynasm!(self.a; .arch x64; mov rdx, rax);
-        self.insert(s);
+        self.enter(s, self.s.stubs.learn);
         self.unseen(s);
         self.mispredicted(false);
         self.wrong_ends(s);
@@ -487,12 +487,12 @@ impl Emitter<'_> {
         );
     }
 
-    /// Makes an entry that leads to `rdx`. Keeps `rax`.
-    fn insert(&mut self, s: &Predicted) {
+    /// Makes an entry that leads to `rdx`, by one of two stubs. Keeps `rax`.
+    fn enter(&mut self, s: &Predicted, stub: usize) {
         dynasm!(self.a; .arch x64
             ; mov rcx, [rbp + PAGE]
             ; add rcx, s.last
-            ; call extern self.stub(self.s.stubs.insert)
+            ; call extern self.stub(stub)
         );
     }
 
@@ -556,7 +556,7 @@ impl Emitter<'_> {
             }
             What::Indirect { .. } => {}
         }
-        self.insert(s);
+        self.enter(s, self.s.stubs.insert);
         self.waiting();
         dynasm!(self.a; .arch x64
             ; add QWORD [rbp + FRONT], bubble
