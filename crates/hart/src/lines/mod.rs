@@ -344,8 +344,14 @@ impl Hart {
     ) -> Result<usize, NotNow> {
         let line = pa & !63;
         let write = kind == LineKind::Store;
-        if !PLAIN && self.arrived != Some(line) {
-            self.in_order(w, Side::Data, line, at)?;
+        if !PLAIN {
+            if write && self.arrived == Some(line) && w.coherence().lost_right(self.id, line) {
+                // Another hart was before it: the line is asked for again.
+                self.arrived = None;
+            }
+            if self.arrived != Some(line) {
+                self.in_order(w, Side::Data, line, at)?;
+            }
         }
         let cache = &mut w.coherence().l1d[self.id];
         self.data.settle(cache, line);

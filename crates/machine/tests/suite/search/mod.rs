@@ -176,6 +176,14 @@ fn random_machines_and_programs_are_the_same_in_every_way() {
     assert!(all.is_empty(), "{}", all.join("\n"));
 }
 
+/// Cases that `make search` has found: a store of a line whose right another hart had taken before it, and stores whose
+/// time was not found anew when a line came.
+#[test]
+fn what_once_differed_does_not() {
+    let all: Vec<String> = [100, 10_103].into_iter().filter_map(try_seed).collect();
+    assert!(all.is_empty(), "{}", all.join("\n"));
+}
+
 /// For `make search`.
 #[test]
 #[ignore = "takes as long as it is told to"]
