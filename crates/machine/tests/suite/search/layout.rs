@@ -75,7 +75,7 @@ impl Program {
             code.items(items, 0);
             code.put(op(Op::Ecall, 0, 0, 0, 0));
         }
-        code.functions(&self.functions);
+        code.functions(&self.functions, self.edges);
         let sections = code.bytes();
         assert!(SECTIONS + (sections.len() as u64) < TABLES, "too long");
         let mut parts = vec![
@@ -469,9 +469,12 @@ impl Code {
     }
 
     /// Functions, and the calls of them.
-    fn functions(&mut self, functions: &[Vec<Item>]) {
+    fn functions(&mut self, functions: &[Vec<Item>], edges: bool) {
         let mut starts = Vec::new();
         for items in functions {
+            while edges && self.here() % 64 != 62 {
+                self.put(1);
+            }
             starts.push(self.halves.len());
             // Loops of callers count elsewhere.
             self.items(items, 3);

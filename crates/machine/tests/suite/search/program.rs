@@ -79,6 +79,8 @@ pub struct Program {
     pub timer: u32,
     /// What hardware counters count.
     pub events: Vec<u32>,
+    /// Functions begin with the last two bytes of a line.
+    pub edges: bool,
     /// Bytes between the sections, halves of words.
     pub gaps: Vec<u32>,
 }
@@ -490,6 +492,7 @@ impl Program {
             },
             events: (0..rng.below(4)).map(|_| rng.pick(&codes)).collect(),
             gaps: (0..8).map(|_| rng.below(64) as u32).collect(),
+            edges: rng.one_in(3),
         }
     }
 }
