@@ -176,7 +176,7 @@ fn random_machines_and_programs_are_the_same_in_every_way() {
     assert!(all.is_empty(), "{}", all.join("\n"));
 }
 
-/// A jump by a register is no jump that the decoder finds, though its target misses the instruction cache: each function
+/// A jump by a register is none that the decoder finds, though its target misses the instruction cache: each function
 /// begins in the line in which the one before has ended, and goes on in one that nobody was in.
 #[test]
 fn jumps_by_registers_are_predicted_alike() {
