@@ -282,12 +282,6 @@ impl Coherence {
         }
     }
 
-    /// Whether a hart has a line, but not the right to store that a fill for a store has brought with it.
-    pub(super) fn lost_right(&self, hart: usize, line: u64) -> bool {
-        let cache = &self.l1d[hart];
-        { cache.find(line) }.is_some_and(|i| cache.entry(i).1 != LineState::Dirty)
-    }
-
     fn probe_entry(&mut self, (hart, entry): (usize, usize), line: u64, exclusive: bool) {
         let slot = self.l1d[hart].slot(entry);
         if exclusive {

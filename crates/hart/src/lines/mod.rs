@@ -344,19 +344,17 @@ impl Hart {
     ) -> Result<usize, NotNow> {
         let line = pa & !63;
         let write = kind == LineKind::Store;
-        if !PLAIN {
-            if write && self.arrived == Some(line) && w.coherence().lost_right(self.id, line) {
-                // Another hart was before it: the line is asked for again.
-                self.arrived = None;
-            }
-            if self.arrived != Some(line) {
-                self.in_order(w, Side::Data, line, at)?;
-            }
+        if !PLAIN && self.arrived != Some(line) {
+            self.in_order(w, Side::Data, line, at)?;
         }
         let cache = &mut w.coherence().l1d[self.id];
         self.data.settle(cache, line);
         let present = cache.find(line);
         if let Some(i) = present {
+            let dirty = cache.entry(i).1 == LineState::Dirty;
+            if !PLAIN && write && !dirty && self.arrived == Some(line) {
+                self.regain(w, i, line, at)?;
+            }
             if self.take_arrived(line) {
                 if !PLAIN && self.loads.may && kind == LineKind::Load {
                     self.note_late(line, at);
@@ -399,6 +397,29 @@ impl Hart {
             }
         }
         filled
+    }
+
+    /// The line of a store has arrived with the right to store, and another hart has read it since. It is not asked for
+    /// again, so that stores of harts that contend for a line come to their end.
+    #[cold]
+    fn regain<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        index: usize,
+        line: u64,
+        at: RunPoint,
+    ) -> Result<(), NotNow> {
+        self.bus_free(at)?;
+        let (id, now) = (self.id, self.cycle + at.offset());
+        let c = w.coherence();
+        c.void_prefetches(line, id);
+        if c.some_holders(id, line).is_some() {
+            c.probe(id, line, true);
+            c.moved(line, id, now);
+        }
+        c.l1d[id].set(index, line, LineState::Dirty);
+        self.dirtied(w, line);
+        Ok(())
     }
 
     /// Continues a fill that had to wait. Returns whether it is complete; if not, the hart has to

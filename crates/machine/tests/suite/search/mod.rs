@@ -217,7 +217,7 @@ fn stores_are_due_when_their_lines_have_come() {
 }
 
 #[test]
-fn a_store_asks_again_for_a_line_that_another_hart_has_taken() {
+fn a_store_takes_back_a_line_that_another_hart_has_read() {
     assert_found_no_more(100);
 }
 
