@@ -351,8 +351,8 @@ impl Hart {
         self.data.settle(cache, line);
         let present = cache.find(line);
         if let Some(i) = present {
-            let dirty = cache.entry(i).1 == LineState::Dirty;
-            if !PLAIN && write && !dirty && self.arrived == Some(line) {
+            let waited = !PLAIN && write && self.arrived == Some(line);
+            if waited && cache.entry(i).1 != LineState::Dirty {
                 self.regain(w, i, line, at)?;
             }
             if self.take_arrived(line) {
@@ -411,14 +411,15 @@ impl Hart {
     ) -> Result<(), NotNow> {
         self.bus_free(at)?;
         let (id, now) = (self.id, self.cycle + at.offset());
+        self.dirtied(w, line);
         let c = w.coherence();
-        c.void_prefetches(line, id);
         if c.some_holders(id, line).is_some() {
             c.probe(id, line, true);
             c.moved(line, id, now);
         }
         c.l1d[id].set(index, line, LineState::Dirty);
-        self.dirtied(w, line);
+        // Behind all that changes who owns the line: this finds anew when stores are due.
+        c.void_prefetches(line, id);
         Ok(())
     }
 
