@@ -38,12 +38,17 @@ pub fn addi(rd: u8, rs: u8, imm: i32) -> u32 {
     op(Op::Addi, rd, rs, 0, imm)
 }
 
+/// A value as `lui` or `auipc` and a signed immediate of 12 bits make it.
+fn high_and_low(value: i32) -> (i32, i32) {
+    let low = value << 20 >> 20;
+    (value.wrapping_sub(low), low)
+}
+
 /// A register is set to a value of 32 bits, sign-extended.
 pub fn li(rd: u8, value: i32) -> Vec<u32> {
-    let low = value << 20 >> 20;
-    match value.wrapping_sub(low) {
-        0 => vec![addi(rd, 0, low)],
-        high => vec![op(Op::Lui, rd, 0, 0, high), op(Op::Addiw, rd, rd, 0, low)],
+    match high_and_low(value) {
+        (0, low) => vec![addi(rd, 0, low)],
+        (high, low) => vec![op(Op::Lui, rd, 0, 0, high), op(Op::Addiw, rd, rd, 0, low)],
     }
 }
 
@@ -480,19 +485,18 @@ impl Code {
             self.items(items, 3);
             self.put(op(Op::Jalr, 0, 1, 0, 0));
         }
+        // A function that was left out is what follows the call.
+        let distance = |place: usize, f: usize, behind: i32| match starts.get(f) {
+            Some(to) => 2 * (*to as i32 - place as i32),
+            None => behind,
+        };
         for (place, f) in std::mem::take(&mut self.calls) {
-            let distance = match starts.get(f) {
-                Some(to) => 2 * (*to as i32 - place as i32),
-                None => 4,
-            };
-            self.set(place, op(Op::Jal, 1, 0, 0, distance));
+            let to = distance(place, f, 4);
+            self.set(place, op(Op::Jal, 1, 0, 0, to));
         }
         for (place, f) in std::mem::take(&mut self.far_calls) {
-            let distance = starts
-                .get(f)
-                .map_or(8, |to| 2 * (*to as i32 - place as i32));
-            let low = distance << 20 >> 20;
-            self.set(place, op(Op::Auipc, ADDRESS, 0, 0, distance - low));
+            let (high, low) = high_and_low(distance(place, f, 8));
+            self.set(place, op(Op::Auipc, ADDRESS, 0, 0, high));
             self.set(place + 2, op(Op::Jalr, 1, ADDRESS, 0, low));
         }
     }
