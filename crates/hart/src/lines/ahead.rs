@@ -160,8 +160,8 @@ pub(super) struct Ahead {
     guesses: Vec<(Target, u64)>,
     /// Harts that no longer wait, and since which cycle.
     woken: Vec<(usize, u64)>,
-    /// The time of the next event.
-    due: u64,
+    /// The time of the next event besides those of buffered stores.
+    pub due: u64,
 }
 
 impl Default for Ahead {
@@ -233,7 +233,12 @@ impl Coherence {
     /// The cycle of the next event in the caches; `u64::MAX` if there is none.
     #[inline(always)]
     pub fn next_due(&self) -> u64 {
-        self.levels.ahead.due
+        let due = self.levels.ahead.due;
+        if self.levels.stores.on {
+            // It changes with who owns a line, which too many accesses change to keep it.
+            return due.min(self.stores_due());
+        }
+        due
     }
 
     pub(super) fn find_due(&mut self) {
@@ -241,13 +246,12 @@ impl Coherence {
         self.find_guards();
     }
 
-    /// What [`Self::next_due`] has to be.
+    /// The time of the next event besides those of buffered stores: what is kept has to be this.
     pub(super) fn due(&self) -> u64 {
         let under_way = self.levels.ahead.under_way.iter();
         let comes = under_way.filter(|p| !p.held).filter_map(|p| p.comes);
         let free = self.limited().filter_map(|p| p.mshrs.due());
-        let due = comes.chain(free).min().unwrap_or(u64::MAX);
-        due.min(self.stores_due())
+        comes.chain(free).min().unwrap_or(u64::MAX)
     }
 
     /// The caches with a limited number of registers.

@@ -342,7 +342,7 @@ impl Coherence {
                 p.held &= !held;
                 any |= held;
             }
-            if any || self.has_stores() {
+            if any {
                 self.find_due();
             }
         }

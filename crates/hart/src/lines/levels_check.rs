@@ -23,10 +23,7 @@ impl Coherence {
             (!l.to_memory.is_empty(), "a line to be written to memory"),
             (!l.begun.is_empty(), "a set to be guarded"),
             (l.stores.has_deeds(), "a deed to be carried out"),
-            (
-                self.next_due() != self.due(),
-                "another time of the next event",
-            ),
+            (l.ahead.due != self.due(), "another time of the next event"),
         ];
         match all.into_iter().find(|(left, _)| *left) {
             Some((_, what)) => Err(format!("{what}, and no hart runs")),

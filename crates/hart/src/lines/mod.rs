@@ -418,7 +418,6 @@ impl Hart {
             c.moved(line, id, now);
         }
         c.l1d[id].set(index, line, LineState::Dirty);
-        // Behind all that changes who owns the line: this finds anew when stores are due.
         c.void_prefetches(line, id);
         Ok(())
     }
@@ -573,8 +572,11 @@ impl Hart {
             }
         };
         self.refill = None;
-        if !PLAIN && write {
-            w.coherence().void_prefetches(line, id);
+        if !PLAIN {
+            if write {
+                w.coherence().void_prefetches(line, id);
+            }
+            w.coherence().filled_first(id);
         }
         if !PLAIN && (write || modified) {
             self.dirtied(w, line);
@@ -598,10 +600,6 @@ impl Hart {
             Some(_) => c.l1d[id].touch(index),
             None if hint.is_some_and(|h| h.last & 1 != 0) => c.l1d[id].filled_last(index),
             None => c.l1d[id].filled(index),
-        }
-        if !PLAIN {
-            // Behind all that changes who owns the line: when stores are due depends on that.
-            c.filled_first(id);
         }
         if c.contention.is(line, asked) {
             c.keep_off_filters(id, line);

@@ -73,7 +73,6 @@ impl Coherence {
         if c.bytes.is_full() {
             self.leave(hart, i, Why::Full, now);
         }
-        self.find_due();
     }
 
     /// A combined line of a hart leaves, by its place among them; in order, the older ones leave before.
@@ -89,7 +88,6 @@ impl Coherence {
         } else {
             self.send(hart, i, why, now);
         }
-        self.find_due();
     }
 
     fn send(&mut self, hart: usize, i: usize, why: Why, now: u64) {

@@ -112,7 +112,6 @@ impl Coherence {
             e.since = now;
             b.stats.coalesced += 1;
             b.stats.buffered += 1;
-            self.find_due();
             return true;
         }
         if b.queue.len() >= config.entries as usize {
@@ -138,9 +137,6 @@ impl Coherence {
 
     /// The time of the next event in the buffers.
     pub(in crate::lines) fn stores_due(&self) -> u64 {
-        if !self.levels.stores.on {
-            return u64::MAX;
-        }
         let harts = 0..self.levels.stores.parts.len();
         harts
             .map(|h| self.stores_due_of(h))
@@ -470,7 +466,6 @@ impl Coherence {
         let b = self.buffers_mut(hart);
         b.waits = Some((what, now));
         self.levels.stores.clock = self.levels.stores.clock.max(now);
-        self.find_due();
     }
 
     /// Ends a wait that is over, of a hart that is never blocked.
