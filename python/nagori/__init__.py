@@ -15,6 +15,7 @@ from .description import Description, Value, machine_names
 from .live import Commit, Halt, Label, Live
 from .machine import Machine
 from .memory import Memory, Played
+from .own import MemoryModel, Prefetcher
 from .run import Problem, Run
 from .study import Results, Study
 from .study.fit import Fit, fit
@@ -32,7 +33,9 @@ __all__ = [
     "Live",
     "Machine",
     "Memory",
+    "MemoryModel",
     "Played",
+    "Prefetcher",
     "Problem",
     "Results",
     "Run",

@@ -11,6 +11,7 @@ from ._nagori import Cancel
 from ._options import PathLike
 from ._tree import table
 from .machine import Machine
+from .own import AnyMemory
 from .run import Run
 
 _METHODS = ("dram", "coarse", "fine", "extended")
@@ -102,7 +103,7 @@ def compare(
     *,
     machine: Union[Machine, PathLike] = "vc707",
     methods: Optional[Sequence[str]] = None,
-    memories: Optional[Sequence[PathLike]] = None,
+    memories: Optional[Sequence[AnyMemory]] = None,
     repeats: int = 1,
     seed: Optional[int] = None,
     jobs: Optional[int] = None,
@@ -114,7 +115,7 @@ def compare(
     Args:
         program: the program and its arguments; with `bare` the file of a bare-metal program.
         methods: delay methods; all of them if neither these nor memories are given.
-        memories: memories behind NVMM.
+        memories: memories behind NVMM; also classes of `MemoryModel`.
         repeats: runs of each, with consecutive seeds.
         seed: the first seed; 1 if there are repeats, else none.
         jobs: machines at a time; one for each core of the host.
@@ -132,8 +133,8 @@ def compare(
     if repeats > 1:
         first = 1 if seed is None else seed
         seeds = list(range(first, first + repeats))
-    if bare and (repeats > 1 or seed is not None or memories):
-        raise ValueError("a bare-metal program has no seeds, and the memory behind its NVMM is its machine's")
+    if bare and (repeats > 1 or seed is not None):
+        raise ValueError("a bare-metal program has no seeds")
     cancel = Cancel()
     if not bare:
         options.setdefault("placement", "nvmm")
@@ -148,9 +149,9 @@ def compare(
 
     by_seed = [{} if s is None else {"seed": s} for s in seeds]
     wanted = {
-        (name, s): work(**{kind: name}, **with_seed)
-        for kind, names in (("method", methods), ("memory", memories or ()))
-        for name in map(str, names)
+        (getattr(value, "__name__", str(value)), s): work(**{kind: value}, **with_seed)
+        for kind, values in (("method", methods), ("memory", memories or ()))
+        for value in values
         for s, with_seed in zip(seeds, by_seed)
     }
     with ThreadPoolExecutor(jobs or os.cpu_count()) as pool:

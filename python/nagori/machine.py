@@ -8,6 +8,7 @@ from ._nagori import Cancel
 from ._options import Option, PathLike, Settings, log, options, settings
 from .description import Description
 from .live import Live
+from .own import AnyMemory, Prefetchers, places
 from .run import Run
 
 Engine = Literal["interpreter", "translator"]
@@ -56,9 +57,9 @@ class Machine:
         self.description = Description.of_machine(self.name, settings(self.set))
         """Every value of the description, with unit and origin."""
 
-    def _words(self, command: str, **more: Option) -> list[str]:
+    def _words(self, command: str, room: Settings = None, **more: Option) -> list[str]:
         given = {**self._options, **{name: v for name, v in more.items() if v is not None}}
-        return [command, *options(machine=self.name, set=settings(self.set), **given)]
+        return [command, *options(machine=self.name, set=settings({**self.set, **(room or {})}), **given)]
 
     def run(
         self,
@@ -66,7 +67,8 @@ class Machine:
         *,
         placement: Optional[str] = None,
         method: Optional[str] = None,
-        memory: Optional[PathLike] = None,
+        memory: Optional[AnyMemory] = None,
+        prefetchers: Prefetchers = None,
         share: Paths = None,
         file: Optional[Mapping[str, str]] = None,
         env: Optional[Mapping[str, str]] = None,
@@ -94,7 +96,8 @@ class Machine:
             program: the program and its arguments. With a `/` it is a riscv64 file of this host.
             placement: where its memory is: `dram`, `nvmm`, `heap`, `size>64 KiB`.
             method: delay method of NVMM: `dram`, `coarse`, `fine`, `extended`, or `epoch`.
-            memory: memory behind NVMM, such as `pcm`.
+            memory: memory behind NVMM, such as `pcm`; or a `MemoryModel` of one's own.
+            prefetchers: of one's own, by their caches.
             share: folders of the host for this run.
             file: files of the host, and their absolute paths in the guest.
             stdin: its input, or a file with it.
@@ -106,11 +109,13 @@ class Machine:
             Error: with the text of the command.
             KeyboardInterrupt: after Ctrl-C.
         """
+        room, own = places(memory if callable(memory) else None, prefetchers, self.description)
         words = self._words(
             "run",
+            room,
             placement=placement,
             method=method,
-            memory_model=memory,
+            memory_model=None if callable(memory) else memory,
             share=_several(share),
             file=[f"{host}:{guest}" for host, guest in (file or {}).items()],
             env=[f"{name}={value}" for name, value in (env or {}).items()],
@@ -133,35 +138,44 @@ class Machine:
         )
         argv = [str(word) for word in program]
         given = stdin if isinstance(stdin, bytes) else None
-        return Run(argv, *_nagori.run([*words, "--", *argv], given, log, cancel))
+        return Run(argv, *_nagori.run([*words, "--", *argv], given, own, log, cancel))
 
     def bare(
         self,
         elf: PathLike,
         *,
         method: Optional[str] = None,
+        memory: Optional[AnyMemory] = None,
+        prefetchers: Prefetchers = None,
         functional: bool = False,
         warm_up: Optional[int] = None,
         max_instructions: Optional[int] = None,
         no_markers: bool = False,
         cancel: Optional[Cancel] = None,
     ) -> Run:
-        """Runs a bare-metal program, a static riscv64 ELF, as `nagori bare` does."""
-        words = self._bare_words(elf, method, functional, warm_up, max_instructions, no_markers)
-        return Run([str(elf)], *_nagori.bare(words, log, cancel))
+        """Runs a bare-metal program, a static riscv64 ELF, as `nagori bare` does.
+
+        `memory` and `prefetchers` are those of `run`.
+        """
+        room, own = places(memory, prefetchers, self.description)
+        words = self._bare_words(room, elf, method, functional, warm_up, max_instructions, no_markers)
+        return Run([str(elf)], *_nagori.bare(words, own, log, cancel))
 
     def start(
         self,
         elf: PathLike,
         *,
         method: Optional[str] = None,
+        memory: Optional[AnyMemory] = None,
+        prefetchers: Prefetchers = None,
         functional: bool = False,
         warm_up: Optional[int] = None,
         no_markers: bool = False,
     ) -> Live:
         """A live machine with a bare-metal program, before its first instruction."""
-        words = self._bare_words(elf, method, functional, warm_up, None, no_markers)
-        return Live([str(elf)], _nagori.Live.bare(words, log))
+        room, own = places(memory, prefetchers, self.description)
+        words = self._bare_words(room, elf, method, functional, warm_up, None, no_markers)
+        return Live([str(elf)], _nagori.Live.bare(words, own, log))
 
     def boot(
         self,
@@ -178,6 +192,8 @@ class Machine:
         share: Paths = None,
         modules: Optional[Sequence[str]] = None,
         method: Optional[str] = None,
+        memory: Optional[AnyMemory] = None,
+        prefetchers: Prefetchers = None,
         timed: bool = False,
         rtc: Optional[str] = None,
         no_markers: bool = False,
@@ -188,8 +204,10 @@ class Machine:
         Args:
             run: shell command that is run in the guest instead of a shell; the machine ends with it.
         """
+        room, own = places(memory, prefetchers, self.description)
         words = self._words(
             "boot",
+            room,
             run=run,
             kernel=kernel,
             initrd=initrd,
@@ -207,10 +225,11 @@ class Machine:
             no_markers=no_markers,
             cache=cache,
         )
-        return Live(["boot"] if run is None else [run], _nagori.Live.boot(words, log))
+        return Live(["boot"] if run is None else [run], _nagori.Live.boot(words, own, log))
 
     def _bare_words(
         self,
+        room: Settings,
         elf: PathLike,
         method: Optional[str],
         functional: bool,
@@ -220,6 +239,7 @@ class Machine:
     ) -> list[str]:
         words = self._words(
             "bare",
+            room,
             method=method,
             functional=functional,
             warm_up=warm_up,

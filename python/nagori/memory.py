@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import html
 import json
+import os
 from typing import TYPE_CHECKING, Any, Literal, Optional, Union
 
 from . import _nagori
 from ._nagori import Cancel
-from ._options import PathLike, Settings, log, settings
+from ._options import Settings, log, settings
 from ._tree import Time, Tree, table
 from .description import Description
+from .own import AnyMemory, MakeMemory, MemoryModel, make
 
 if TYPE_CHECKING:
     import numpy as np
@@ -87,14 +90,29 @@ class Played:
 
 
 class Memory:
-    """A memory by the name of a preset, such as `ddr4`, `pcm` or `board`, or by the path of its description."""
+    """A memory by the name of a preset, such as `ddr4`, `pcm` or `board`, by the path of its description, or of one's own:
+    the class of a `MemoryModel`, or a function that makes one."""
 
-    def __init__(self, memory: PathLike, *, set: Settings = None) -> None:
-        self.name = str(memory)
+    def __init__(self, memory: AnyMemory, *, set: Settings = None) -> None:
         self.set = dict(set or {})
-        # What is wrong is told here, and not by the first accesses.
-        self.description = Description.of_memory(self.name, settings(self.set))
+        self._own: Optional[MakeMemory] = None
+        self._description: Optional[Description] = None
+        if isinstance(memory, (str, os.PathLike)):
+            self.name = str(memory)
+            # What is wrong is told here, and not by the first accesses.
+            self._description = Description.of_memory(self.name, settings(self.set))
+            return
+        self.name = make(memory, MemoryModel, "memory").name
+        self._own = memory
+        if self.set:
+            raise TypeError(f"{self.name} is written in Python, and has no description whose values could be set")
+
+    @property
+    def description(self) -> Description:
         """Every value of the description, with its origin."""
+        if self._description is None:
+            raise TypeError(f"{self.name} is written in Python, and has no description")
+        return self._description
 
     def play(
         self,
@@ -148,14 +166,15 @@ class Memory:
             "unaligned": unaligned,
         }
         times = None if times_ps is None else _words(numpy, times_ps, "times_ps").tobytes()
-        return Played(*_nagori.play(json.dumps(how), words.tobytes(), flags, times, log, cancel))
+        own = None if self._own is None else make(self._own, MemoryModel, "memory")
+        return Played(*_nagori.play(json.dumps(how), words.tobytes(), flags, times, own, log, cancel))
 
     def __repr__(self) -> str:
         changes = "".join(f", {key}={value!r}" for key, value in self.set.items())
         return f"<Memory {self.name}{changes}>"
 
     def _repr_html_(self) -> str:
-        return self.description._repr_html_()
+        return html.escape(repr(self)) if self._description is None else self._description._repr_html_()
 
 
 def _words(numpy: Any, given: ArrayLike, name: str) -> NDArray[np.uint64]:

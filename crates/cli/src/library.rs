@@ -99,6 +99,7 @@ pub fn bare(options: &[String], caller: &dyn Caller) -> anyhow::Result<Ended> {
     } = bare_software(options, caller)?;
     let mut machine = job.machine(&description)?;
     machine.set_engine(job.engine)?;
+    caller.machine(&mut machine)?;
     let mut console = Console::default();
     let others = RunServices {
         holders: Vec::new(),

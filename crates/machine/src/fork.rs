@@ -29,6 +29,9 @@ impl Machine {
         if self.within_block() {
             return Err(MachineError::WithinBlock);
         }
+        if let Some(part) = self.brought() {
+            return Err(MachineError::Brought(part.to_owned()));
+        }
         Ok(Checkpoint {
             description: self.description.clone(),
             epoch: EpochConfig {

@@ -7,6 +7,7 @@
 //! * [`Machine`], [`Checkpoint`]: machines that run, and are copied.
 //! * [`snapshot`]: whole machines in files.
 
+mod brought;
 mod cold;
 mod console;
 mod control;
@@ -36,6 +37,7 @@ mod turns;
 mod warm_up;
 mod world;
 
+pub use brought::BroughtError;
 pub use debug::{DebugStop, Watch, WatchKind, Why, MAX_POINTS};
 pub use engine::{Engine, DEFAULT_SKEW};
 pub use epochs::{EpochCounts, EpochError, EpochReport, HartEpochReport};
@@ -85,6 +87,11 @@ pub enum MachineError {
     /// Two devices want the same addresses or interrupt.
     #[error(transparent)]
     Map(#[from] MapError),
+    /// A part that cannot be copied.
+    #[error(
+        "{0} was brought along, and what it keeps is its own: such a machine cannot be copied"
+    )]
+    Brought(String),
     /// A core value out of range.
     #[error(transparent)]
     Hart(#[from] HartError),
@@ -223,6 +230,8 @@ pub struct Machine {
     /// Whether they ever did.
     was_parallel: bool,
     engine: Engine,
+    /// A part that was brought along.
+    brought: Option<String>,
     /// As `translators`, for harts that run at the same time.
     together: Vec<Translator<Shared>>,
     started: stats::Baseline,
@@ -321,6 +330,7 @@ impl Machine {
             host_threads: 1,
             was_parallel: false,
             engine: Engine::Interpreter,
+            brought: None,
             together: Vec::new(),
             config,
             description: described.clone(),

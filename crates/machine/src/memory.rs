@@ -7,6 +7,7 @@
 //! change the answer ([`Arrived::Done`]). While a hart runs alone, no other request can come in
 //! between, so its requests are answered at once ([`Memory::access`]).
 
+use super::brought::BroughtError;
 use nagori_hart::world::LineKind;
 use nagori_memtime::board::{Arrived, SavedController};
 use nagori_memtime::{
@@ -164,6 +165,8 @@ struct Region {
     base: u64,
     end: u64,
     model: Box<dyn MemoryModel + Send>,
+    /// It is not that of the description, but was brought along.
+    brought: bool,
 }
 
 /// Statistics of a region with a memory of its own.
@@ -253,6 +256,7 @@ impl Memory {
                 described: r.config.model.clone(),
                 base: r.base,
                 end: r.base + r.size,
+                brought: false,
                 model: model.map_err(|e| RegionError::Description {
                     name: r.name.to_owned(),
                     problem: Box::new(e),
@@ -272,6 +276,42 @@ impl Memory {
             done: Vec::new(),
             log: None,
         })
+    }
+
+    /// Puts a memory in place of that of a region.
+    pub fn bring(
+        &mut self,
+        region: &str,
+        name: &str,
+        model: Box<dyn MemoryModel + Send>,
+    ) -> Result<(), BroughtError> {
+        let Some(r) = self.regions.iter_mut().find(|r| r.name == region) else {
+            return Err(BroughtError::Region {
+                name: region.to_owned(),
+                known: self.region_names(),
+            });
+        };
+        let (capacity, needed) = (model.capacity(), r.end - r.base);
+        if capacity < needed {
+            return Err(BroughtError::Small {
+                model: name.to_owned(),
+                capacity,
+                region: region.to_owned(),
+                needed,
+            });
+        }
+        (r.model, r.described, r.brought) = (model, name.to_owned(), true);
+        Ok(())
+    }
+
+    /// The names of all regions with a memory of their own, for messages.
+    fn region_names(&self) -> String {
+        let names: Vec<&str> = self.regions.iter().map(|r| r.name.as_str()).collect();
+        if names.is_empty() {
+            "none".into()
+        } else {
+            names.join(", ")
+        }
     }
 
     /// The region with a memory of its own in which an offset lies.
@@ -637,13 +677,7 @@ impl Memory {
         value: &str,
     ) -> Result<(), RegionError> {
         let Some(r) = self.regions.iter_mut().find(|r| r.name == region) else {
-            let names: Vec<&str> = self.regions.iter().map(|r| r.name.as_str()).collect();
-            let known = if names.is_empty() {
-                "none".into()
-            } else {
-                names.join(", ")
-            };
-            let name = region.to_owned();
+            let (name, known) = (region.to_owned(), self.region_names());
             return Err(RegionError::Unknown { name, known });
         };
         let wrong = |problem| RegionError::Change {
@@ -660,7 +694,8 @@ impl Memory {
         config: &MachineConfig,
     ) -> Result<(), super::MachineError> {
         let fresh = Memory::new(config)?;
-        for (r, described) in self.regions.iter_mut().zip(&fresh.regions) {
+        let regions = self.regions.iter_mut().zip(&fresh.regions);
+        for (r, described) in regions.filter(|(r, _)| !r.brought) {
             let now = r.model.parameters();
             for (key, value) in described.model.parameters() {
                 if !now.contains(&(key.clone(), value.clone())) {

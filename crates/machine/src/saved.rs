@@ -117,6 +117,8 @@ impl Machine {
             warm_at,
             warm_ups,
             markers,
+            // Whoever saves asks for it.
+            brought: _,
             // A debugger's.
             debug: _,
             held: _,
@@ -199,6 +201,10 @@ impl Machine {
             }
         };
         let n = self.harts.len();
+        fail(
+            self.brought.is_some(),
+            "a memory or prefetcher that was brought along",
+        )?;
         fail(s.harts.len() != n, "number of harts")?;
         let modes = s.harts.iter().any(|h| h.timed() != s.timed);
         fail(modes, "harts in different modes")?;

@@ -8,6 +8,7 @@
 //!   delay methods `dram`, `coarse`, `fine` and `extended`;
 //! - [`params`]: its parameters and presets, with units and sources;
 //! - [`dram`]: the general controller, for devices described as tables;
+//! - [`function`]: a memory whose times a function gives, for trying ideas;
 //! - [`model`]: what all memories have in common, and what they report;
 //! - [`period`]: clocks, exact even if their period is not a whole number of picoseconds;
 //! - [`mapping`]: from addresses to banks and rows;
@@ -21,6 +22,7 @@ pub mod checker;
 pub mod cxl;
 pub mod dram;
 pub mod error;
+pub mod function;
 pub mod hybrid;
 pub mod interleaved;
 mod intervals;
@@ -40,6 +42,7 @@ pub mod xpoint;
 
 pub use board::Controller;
 pub use error::Error;
+pub use function::Function;
 pub use model::{MemoryModel, ModelStats};
 pub use params::{BoardParams, Method};
 pub use period::Period;

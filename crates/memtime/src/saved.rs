@@ -35,6 +35,8 @@ pub enum SavedModel {
     Interleaved(Box<interleaved::Saved>),
     /// A memory with its wear.
     Worn(Box<worn::Saved>),
+    /// A memory whose times a function gives: there is nothing from which it could go on.
+    Function,
 }
 
 impl SavedModel {
@@ -49,6 +51,7 @@ impl SavedModel {
             SavedModel::Hybrid(_) => "flat hybrid",
             SavedModel::Interleaved(_) => "interleaved memory",
             SavedModel::Worn(_) => "memory with wear",
+            SavedModel::Function => "memory whose times a function gives",
         }
     }
 
@@ -75,6 +78,7 @@ impl SavedModel {
             SavedModel::Hybrid(s) => s.add_owed(ids),
             SavedModel::Interleaved(s) => s.add_owed(ids),
             SavedModel::Worn(s) => s.add_owed(ids),
+            SavedModel::Function => {}
         }
     }
 }

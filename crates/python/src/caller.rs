@@ -1,5 +1,7 @@
 //! Whoever waits in Python for a run: receives its messages, and may end it.
 
+use crate::own::{self, Places};
+use nagori_machine::Machine;
 use nagori_session::{Caller, Step};
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -32,15 +34,40 @@ impl Cancel {
     }
 }
 
+/// How work ends before its time: because it is told to, or by an exception of what it has called in Python.
+#[derive(Clone, Default)]
+pub struct Ends {
+    end: Arc<AtomicBool>,
+    raised: Arc<Mutex<Option<PyErr>>>,
+}
+
+impl Ends {
+    /// Ends the work with an exception.
+    pub fn by(&self, e: PyErr) {
+        *self.raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(e);
+        self.end.store(true, Relaxed);
+    }
+
+    /// Calls something in Python; its exception ends the work. `None` then, and as long as the work goes on to its next
+    /// look whether it has ended.
+    pub fn ask<T>(&self, call: impl FnOnce(Python<'_>) -> PyResult<T>) -> Option<T> {
+        if self.end.load(Relaxed) {
+            return None;
+        }
+        Python::with_gil(call).map_err(|e| self.by(e)).ok()
+    }
+}
+
 /// The caller of a run.
 pub struct PyCaller {
     /// Called with a level of Python's logging and a text.
     log: Py<PyAny>,
-    end: Arc<AtomicBool>,
+    ends: Ends,
+    /// Parts of the machine that are written in Python.
+    places: Places,
     /// Whether signals are looked for here; Python does so in its main thread only.
     signals: bool,
     looked: Mutex<Instant>,
-    raised: Mutex<Option<PyErr>>,
 }
 
 impl PyCaller {
@@ -56,38 +83,48 @@ impl PyCaller {
     pub fn elsewhere(log: Py<PyAny>, end: Arc<AtomicBool>) -> PyCaller {
         PyCaller {
             log,
-            end,
+            ends: Ends {
+                end,
+                ..Ends::default()
+            },
+            places: Vec::new(),
             signals: false,
             looked: Mutex::new(Instant::now()),
-            raised: Mutex::new(None),
         }
+    }
+
+    /// With parts of the machine that are written in Python.
+    pub fn bringing(mut self, places: Places) -> PyCaller {
+        self.places = places;
+        self
+    }
+
+    /// How the work ends before its time.
+    pub fn ends(&self) -> &Ends {
+        &self.ends
     }
 
     /// The exception by which Python has ended the work.
     pub fn raised(&self) -> Option<PyErr> {
-        self.raised
+        let mut raised = self
+            .ends
+            .raised
             .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
+            .unwrap_or_else(PoisonError::into_inner);
+        raised.take()
     }
 
     /// Whether the caller has ended the work.
     pub fn has_ended(&self) -> bool {
-        self.end.load(Relaxed)
+        self.ends.end.load(Relaxed)
     }
 
     fn tell(&self, level: u8, text: &str) {
         Python::with_gil(|py| {
             if let Err(e) = self.log.call1(py, (level, text)) {
-                self.end_by(e);
+                self.ends.by(e);
             }
         });
-    }
-
-    /// Ends the work with an exception.
-    pub fn end_by(&self, e: PyErr) {
-        *self.raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(e);
-        self.end.store(true, Relaxed);
     }
 }
 
@@ -111,15 +148,19 @@ impl Caller for PyCaller {
     }
 
     fn interrupted(&self) -> Option<u8> {
-        if self.signals && !self.end.load(Relaxed) {
+        if self.signals && !self.has_ended() {
             let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
             if looked.elapsed() >= LOOK {
                 if let Err(e) = Python::with_gil(|py| py.check_signals()) {
-                    self.end_by(e);
+                    self.ends.by(e);
                 }
                 *looked = Instant::now();
             }
         }
-        self.end.load(Relaxed).then_some(SIGINT)
+        self.has_ended().then_some(SIGINT)
+    }
+
+    fn machine(&self, machine: &mut Machine) -> nagori_session::Result<()> {
+        Ok(own::place(machine, &self.places, &self.ends)?)
     }
 }

@@ -29,7 +29,7 @@ pub fn crash(
             })
             .map_err(|e| {
                 let text = e.to_string();
-                caller.end_by(e);
+                caller.ends().by(e);
                 text
             })
         };

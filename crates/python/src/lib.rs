@@ -11,6 +11,7 @@ mod errors;
 mod gate;
 mod live;
 mod memory;
+mod own;
 mod run;
 
 use pyo3::prelude::*;

@@ -3,6 +3,7 @@
 use crate::caller::PyCaller;
 use crate::errors::{Error, Failure};
 use crate::gate::{Gate, Halt, Order};
+use crate::own::Places;
 use nagori_cli::library::{self, Software};
 use nagori_hart::world::{AccessKind, Commit, Event};
 use nagori_isa::reg::X_NAMES;
@@ -11,7 +12,7 @@ use nagori_session::drive::Terminal;
 use nagori_session::guest::{self, RunServices};
 use nagori_session::power::When;
 use nagori_session::program::Captured;
-use nagori_session::{End, Port};
+use nagori_session::{Caller, End, Port};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde_json::{json, Value};
@@ -47,6 +48,8 @@ struct Shared {
     console: Mutex<Captured>,
     /// Why the thread has ended without being told to.
     failed: Mutex<Option<Failure>>,
+    /// The exception by which something in Python has ended the machine.
+    raised: Mutex<Option<PyErr>>,
     /// How the machine has ended.
     ended: Mutex<Option<End>>,
     /// The job and devices, with which forks go on.
@@ -92,7 +95,11 @@ fn own(
     job.send_end = false;
     job.prompted = false;
     let mut machine = match &from {
-        None => job.machine(&software.description)?,
+        None => {
+            let mut machine = job.machine(&software.description)?;
+            caller.machine(&mut machine)?;
+            machine
+        }
         Some(checkpoint) => checkpoint.fork()?,
     };
     machine.set_engine(job.engine)?;
@@ -110,6 +117,10 @@ fn own(
         let end = end?;
         failed.into_iter().next().map_or(Ok(end), Err)?
     };
+    if let Some(e) = caller.raised() {
+        *lock(&shared.raised) = Some(e);
+        return Ok(());
+    }
     *lock(&shared.ended) = Some(end);
     gate.after_end(&mut machine, end);
     Ok(())
@@ -158,10 +169,10 @@ pub struct Live {
 }
 
 impl Live {
-    fn start(py: Python<'_>, start: Start, log: Py<PyAny>) -> PyResult<Live> {
+    fn start(py: Python<'_>, start: Start, places: Places, log: Py<PyAny>) -> PyResult<Live> {
         let shared = Arc::new(Shared::default());
         let (orders, received) = channel();
-        let caller = PyCaller::elsewhere(log.clone_ref(py), shared.end.clone());
+        let caller = PyCaller::elsewhere(log.clone_ref(py), shared.end.clone()).bringing(places);
         let mine = shared.clone();
         let thread = std::thread::Builder::new()
             .name("nagori".into())
@@ -214,6 +225,10 @@ impl Live {
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     self.join(py);
+                    let raised = lock(&self.shared.raised).as_ref().map(|e| e.clone_ref(py));
+                    if let Some(e) = raised {
+                        return Err(e);
+                    }
                     let failed = lock(&self.shared.failed).clone();
                     let ended = || Failure("the machine's thread has ended".into());
                     return Err(signal.unwrap_or_else(|| failed.unwrap_or_else(ended).into()));
@@ -270,14 +285,14 @@ fn register(name: &str) -> PyResult<usize> {
 impl Live {
     /// A bare-metal program, before its first instruction.
     #[staticmethod]
-    fn bare(py: Python<'_>, options: Vec<String>, log: Py<PyAny>) -> PyResult<Live> {
-        Live::start(py, Start::Bare(options), log)
+    fn bare(py: Python<'_>, options: Vec<String>, own: Places, log: Py<PyAny>) -> PyResult<Live> {
+        Live::start(py, Start::Bare(options), own, log)
     }
 
     /// A machine before the first instruction of its boot.
     #[staticmethod]
-    fn boot(py: Python<'_>, options: Vec<String>, log: Py<PyAny>) -> PyResult<Live> {
-        Live::start(py, Start::Boot(options), log)
+    fn boot(py: Python<'_>, options: Vec<String>, own: Places, log: Py<PyAny>) -> PyResult<Live> {
+        Live::start(py, Start::Boot(options), own, log)
     }
 
     /// A machine that goes on from where this one stands.
@@ -292,6 +307,7 @@ impl Live {
         Live::start(
             py,
             Start::Fork(Box::new((checkpoint, software))),
+            Vec::new(),
             self.log.clone_ref(py),
         )
     }

@@ -2,6 +2,7 @@
 
 use crate::caller::{Cancel, PyCaller};
 use crate::errors::Failure;
+use crate::own::PyMemory;
 use anyhow::{anyhow, bail, Context};
 use nagori_cli::library;
 use nagori_memtime::dram::Issued;
@@ -229,6 +230,7 @@ fn bytes(words: &[u64]) -> Vec<u8> {
 
 fn played(
     how: &How,
+    own: Option<PyMemory>,
     arrays: [Option<&[u8]>; 3],
     ended: &dyn Fn() -> bool,
 ) -> anyhow::Result<Played> {
@@ -246,8 +248,13 @@ fn played(
     };
     fits("writes", writes, 1)?;
     fits("times_ps", times, WORD)?;
-    let memory = nagori_memcfg::Memory::load(&how.memory, &how.set)?;
-    let mut model = memory.build()?;
+    let (name, mut model) = match own {
+        Some(own) => (own.name, own.model),
+        None => {
+            let memory = nagori_memcfg::Memory::load(&how.memory, &how.set)?;
+            (memory.name.clone(), memory.build()?)
+        }
+    };
     let at = Rc::new(Cell::new(0));
     let mut source = Arrays {
         addresses,
@@ -267,7 +274,7 @@ fn played(
     let outcome = drive::run(&mut timed, &mut source, options, &mut |_, _| Ok(!ended()))?;
     let (accepted, completed) = (bytes(&timed.accepted), bytes(&timed.completed));
     let stats = model.report(outcome.to);
-    let result = library::memory_result(&memory.name, &how.set, &how.mode, outcome, stats)?;
+    let result = library::memory_result(&name, &how.set, &how.mode, outcome, stats)?;
     Ok(Played {
         accepted,
         completed,
@@ -275,15 +282,17 @@ fn played(
     })
 }
 
-/// Plays accesses into a memory at its beginning: when each was accepted, when it was complete, and the result.
+/// Plays accesses into a memory at its beginning, which may be written in Python (`own`): when each was accepted, when it was complete, and the result.
 #[pyfunction]
-#[pyo3(signature = (how, addresses, writes, times_ps, log, cancel))]
+#[pyo3(signature = (how, addresses, writes, times_ps, own, log, cancel))]
+#[expect(clippy::too_many_arguments, reason = "Python gives each by its place")]
 pub fn play<'py>(
     py: Python<'py>,
     how: &str,
     addresses: &[u8],
     writes: Option<&[u8]>,
     times_ps: Option<&[u8]>,
+    own: Option<Py<PyAny>>,
     log: Py<PyAny>,
     cancel: Option<&Cancel>,
 ) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>, String)> {
@@ -291,10 +300,15 @@ pub fn play<'py>(
     let caller = PyCaller::new(log, cancel);
     let how: How = serde_json::from_str(how).map_err(|e| Failure(e.to_string()))?;
     let arrays = [Some(addresses), writes, times_ps];
-    let work = || played(&how, arrays, &|| caller.interrupted().is_some());
+    let own = own.map(|o| PyMemory::new(py, &o, caller.ends().clone()));
+    let own = own.transpose()?;
+    let work = || played(&how, own, arrays, &|| caller.interrupted().is_some());
     let p = py
         .allow_threads(work)
         .map_err(|e| Failure::from(e).raise(&caller))?;
+    if let Some(e) = caller.raised() {
+        return Err(e);
+    }
     Ok((
         PyBytes::new(py, &p.accepted),
         PyBytes::new(py, &p.completed),

@@ -2,6 +2,7 @@
 
 use crate::caller::{Cancel, PyCaller};
 use crate::errors::Failure;
+use crate::own::Places;
 use nagori_cli::library::{self, Ended};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -28,30 +29,32 @@ fn left<'py>(
     ))
 }
 
-/// Runs a program as `nagori run` does with these options, with `stdin` as its input.
+/// Runs a program as `nagori run` does with these options, with `stdin` as its input, and `own` in the machine.
 #[pyfunction]
-#[pyo3(signature = (options, stdin, log, cancel))]
+#[pyo3(signature = (options, stdin, own, log, cancel))]
 pub fn run<'py>(
     py: Python<'py>,
     options: Vec<String>,
     stdin: Option<&[u8]>,
+    own: Places,
     log: Py<PyAny>,
     cancel: Option<&Cancel>,
 ) -> PyResult<Left<'py>> {
-    let caller = PyCaller::new(log, cancel);
+    let caller = PyCaller::new(log, cancel).bringing(own);
     left(py, &caller, || library::run(&options, stdin, &caller))
 }
 
-/// Runs a bare-metal program as `nagori bare` does with these options.
+/// Runs a bare-metal program as `nagori bare` does with these options, with `own` in the machine.
 #[pyfunction]
-#[pyo3(signature = (options, log, cancel))]
+#[pyo3(signature = (options, own, log, cancel))]
 pub fn bare<'py>(
     py: Python<'py>,
     options: Vec<String>,
+    own: Places,
     log: Py<PyAny>,
     cancel: Option<&Cancel>,
 ) -> PyResult<Left<'py>> {
-    let caller = PyCaller::new(log, cancel);
+    let caller = PyCaller::new(log, cancel).bringing(own);
     left(py, &caller, || library::bare(&options, &caller))
 }
 

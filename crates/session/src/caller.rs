@@ -2,6 +2,7 @@
 
 use crate::error::{Interrupted, Result};
 use nagori_image::Progress;
+use nagori_machine::Machine;
 use std::os::fd::BorrowedFd;
 
 /// A long piece of work on the host.
@@ -41,6 +42,12 @@ pub trait Caller: Sync {
     /// run is woken. Without one, a waiting run wakes regularly and asks.
     fn wake(&self) -> Option<BorrowedFd<'_>> {
         None
+    }
+
+    /// A machine is there whose run is what was asked for, and has not begun: the place for what the caller brings along
+    /// ([`Machine::bring_memory`]).
+    fn machine(&self, _machine: &mut Machine) -> Result<()> {
+        Ok(())
     }
 
     /// Does work in other programs of the host; a signal should end these, too.

@@ -1,7 +1,7 @@
 //! Errors of runs.
 
 use nagori_machine::snapshot::SnapshotError;
-use nagori_machine::MachineError;
+use nagori_machine::{BroughtError, MachineError};
 use nagori_platform::bus::MapError;
 use nagori_platform::config::ConfigError;
 use nagori_platform::devices::virtio::{MediumError, QueueError};
@@ -73,6 +73,10 @@ pub enum Error {
         /// The operation that failed.
         source: Box<Error>,
     },
+
+    /// The caller brings along what the machine has no place for.
+    #[error(transparent)]
+    Brought(#[from] BroughtError),
 
     /// The machine's description is wrong.
     #[error(transparent)]

@@ -59,9 +59,9 @@ def make(task: Task) -> dict[str, Any]:
     }
     if kind in ("run", "bare"):
         if kind == "run":
-            text, out, err = _nagori.run(words, None, log, None)
+            text, out, err = _nagori.run(words, None, [], log, None)
         else:
-            text, out, err = _nagori.bare(words, log, None)
+            text, out, err = _nagori.bare(words, [], log, None)
         found = json.loads(text)
         _check(found, task["codes"], err or out)
         result.update(result=found, stdout=_output(out), stderr=_output(err))

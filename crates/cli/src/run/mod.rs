@@ -137,6 +137,7 @@ pub fn captured(
     }
     let mut running = prepared.session.start(&prepared.program)?;
     running.power = a.power.cuts();
+    caller.machine(&mut running.machine)?;
     let mut output = Captured::default();
     let run = running.wait(&mut output)?;
     if let Why::Outcome(Outcome::Failed { .. }) = &run.why {

@@ -15,7 +15,7 @@ use super::coherence::Coherence;
 use super::level_stats::LevelStats;
 use super::levels::{Parts, Want};
 use super::mshr::Mshrs;
-use super::prefetch::{Access, Guesses};
+use super::prefetch::{Access, Brought, Guesses};
 use super::stores::Stores;
 use super::tags::{LineState, Tags, NO_SLOT};
 use super::Side;
@@ -39,6 +39,8 @@ pub(super) struct First {
     pub stats: LevelStats,
     /// By hart: a bit for each set to which a prefetched line is coming.
     guards: Vec<u64>,
+    /// A prefetcher in place of that of the configuration.
+    pub brought: Option<Brought>,
 }
 
 impl First {
@@ -54,6 +56,7 @@ impl First {
             parts: vec![part; harts],
             stats: LevelStats::default(),
             guards: vec![0; harts],
+            brought: None,
         }
     }
 
@@ -261,8 +264,10 @@ impl Coherence {
             kind: want.kind,
         };
         let target = Target::First(side);
-        let likely = first.parts[want.hart].guesses.learn(&c, &access);
-        let likely: Vec<u64> = likely.collect();
+        let likely = match &first.brought {
+            Some(own) => own.predict(&access),
+            None => first.parts[want.hart].guesses.learn(&c, &access).collect(),
+        };
         let missing = |l: &u64| self.lacks(target, want.hart, *l);
         let missing = likely.into_iter().filter(missing);
         let missing: Vec<u64> = missing.take(c.degree as usize).collect();

@@ -13,7 +13,7 @@ use super::counts::HartCounts;
 use super::first::{Filling, First};
 use super::level_stats::LevelStats;
 use super::mshr::Mshrs;
-use super::prefetch::{Access, Guesses};
+use super::prefetch::{Access, Brought, Guesses, Prefetch};
 use super::stores::Stores;
 use super::tags::{LineState, Tags, NO_SLOT};
 use super::versions::Versions;
@@ -35,6 +35,8 @@ pub(super) struct Level {
     pub stats: LevelStats,
     /// The other state of each cache.
     pub parts: Vec<Parts>,
+    /// A prefetcher in place of that of its configuration.
+    pub brought: Option<Brought>,
 }
 
 /// State of a cache besides its tags.
@@ -213,6 +215,7 @@ impl Levels {
             ]),
             stats: LevelStats::default(),
             parts: vec![Parts::new(c); harts.div_ceil(c.shared_by as usize)],
+            brought: None,
         };
         let levels: Vec<Level> = config.iter().map(level).collect();
         Levels {
@@ -452,6 +455,26 @@ impl Coherence {
         Ok(found)
     }
 
+    /// Puts a prefetcher in place of that of a first-level cache, or of the outer level of this number, the nearest
+    /// being 0. False if that cache has none: its configuration says how many lines are requested at a time.
+    pub fn bring_prefetcher(&mut self, cache: Result<Side, usize>, own: Box<dyn Prefetch>) -> bool {
+        let levels = &mut self.levels;
+        let (has, place) = match cache {
+            Ok(side) => {
+                let first = &mut levels.first[side as usize];
+                (first.prefetches(), &mut first.brought)
+            }
+            Err(k) => match levels.levels.get_mut(k) {
+                Some(level) => (level.prefetches(), &mut level.brought),
+                None => return false,
+            },
+        };
+        if has {
+            *place = Some(Brought::new(own));
+        }
+        has
+    }
+
     /// The prefetcher of a level observes an access there, and predicts.
     pub(super) fn learn(&mut self, k: usize, want: &Want, hit: bool) {
         let level = &mut self.levels.levels[k];
@@ -471,7 +494,10 @@ impl Coherence {
             line: want.line,
             kind: want.kind,
         };
-        let likely: Vec<u64> = guesses.learn(&c, &access).collect();
+        let likely = match &level.brought {
+            Some(own) => own.predict(&access),
+            None => guesses.learn(&c, &access).collect(),
+        };
         let target = Target::Level(k);
         let missing = |l: &u64| self.lacks(target, want.hart, *l);
         let missing = likely.into_iter().filter(missing);

@@ -34,6 +34,7 @@ pub use counts::{CacheCounts, HartCounts, MemoryCounts};
 pub use first::{FirstStats, SavedFirst};
 pub use level_stats::LevelStats;
 pub use levels::SavedLevel;
+pub use prefetch::{Access, Prefetch};
 pub use replacement::Lfsr;
 pub use stores::{carry_out, Bytes, Carried, SavedStores, StoreStats};
 pub(crate) use stores::{fence, orders_stores, Awaits, Why};
@@ -87,10 +88,12 @@ impl Awaited {
     }
 }
 
-/// Which of the two caches an L1 operation concerns.
+/// A hart's first-level cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) enum Side {
+pub enum Side {
+    /// L1D.
     Data,
+    /// L1I.
     Inst,
 }
 

@@ -8,16 +8,58 @@ use crate::config::{PrefetchConfig, Prefetcher};
 use crate::world::LineKind;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
 const PAGE: u64 = 4096;
 
 /// An access that a prefetcher observes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Access {
+pub struct Access {
+    /// The hart.
     pub hart: usize,
+    /// Its instruction.
     pub pc: u64,
+    /// Physical address of the line.
     pub line: u64,
+    /// Why the line is wanted.
     pub kind: LineKind,
+}
+
+/// A prefetcher that is brought along, in place of those that descriptions know.
+///
+/// It has to depend on what it has observed alone: then runs are repeatable.
+pub trait Prefetch: Send {
+    /// Observes an access, and predicts: physical addresses, the nearest first. Those outside of the page of 4 KiB, and
+    /// those of lines that are there or on their way, do not count; of the others, the first `degree` are requested.
+    fn predict(&mut self, access: &Access) -> Vec<u64>;
+}
+
+/// A prefetcher that is brought along.
+#[derive(Clone)]
+pub(super) struct Brought(Arc<Mutex<Box<dyn Prefetch>>>);
+
+impl Brought {
+    pub fn new(p: Box<dyn Prefetch>) -> Self {
+        Brought(Arc::new(Mutex::new(p)))
+    }
+
+    /// The predicted lines in the page of the access, the nearest first.
+    pub fn predict(&self, a: &Access) -> Vec<u64> {
+        let mut p = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = p.predict(a);
+        lines.iter_mut().for_each(|l| *l &= !63);
+        lines.retain(|l| l / PAGE == a.line / PAGE && *l != a.line);
+        let mut seen = BTreeSet::new();
+        lines.retain(|l| seen.insert(*l));
+        lines
+    }
+}
+
+impl fmt::Debug for Brought {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Brought")
+    }
 }
 
 /// The access pattern of one instruction (`stride`).

@@ -28,6 +28,9 @@ pub enum SnapshotError {
     #[error("a debugger has stopped a hart in the middle of a block of instructions: let the machine run, and take the \
         snapshot then")]
     WithinBlock,
+    /// A part of the machine cannot be saved.
+    #[error("{0} was brought along, and what it keeps is its own: such a machine cannot be saved")]
+    Brought(String),
     /// The content does not match its checksum.
     #[error("the file is damaged: {0}")]
     Damaged(&'static str),

@@ -51,6 +51,9 @@ impl Machine {
         if self.within_block() {
             return Err(SnapshotError::WithinBlock);
         }
+        if let Some(part) = self.brought() {
+            return Err(SnapshotError::Brought(part.to_owned()));
+        }
         let state = self.save_state();
         let header = Header::new(self.description().clone(), &state, meta.clone());
         let header = serde_json::to_vec(&header).map_err(encode)?;
