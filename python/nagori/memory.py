@@ -90,8 +90,10 @@ class Played:
 
 
 class Memory:
-    """A memory by the name of a preset, such as `ddr4`, `pcm` or `board`, by the path of its description, or of one's own:
-    the class of a `MemoryModel`, or a function that makes one."""
+    """A memory by the name of a preset, such as `ddr4`, `pcm` or `board`, or by the path of its description.
+
+    Or one of one's own: the class of a `MemoryModel`, or a function that makes one.
+    """
 
     def __init__(self, memory: AnyMemory, *, set: Settings = None) -> None:
         self.set = dict(set or {})

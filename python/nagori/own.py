@@ -1,7 +1,7 @@
 """Memories and prefetchers of one's own, written in Python: for trying ideas.
 
-They are slow: each request crosses into Python, which takes half a microsecond and more, and machines in several threads
-wait for one another. An idea that has proved itself is written in Rust or C (docs/c-api.md).
+They are slow: each request crosses into Python, which takes half a microsecond and more, and machines in several
+threads wait for one another. An idea that has proved itself is written in Rust or C (docs/c-api.md).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class MemoryModel:
     >>> ng.Memory(Slow).play([0, 64, 128])
     >>> ng.Machine("vc707").bare("program.elf", memory=Slow)
 
-    A class, or a function that makes a model, is given wherever a memory can be named: each run begins with a new model,
-    and so is repeatable.
+    A class, or a function that makes a model, is given wherever a memory can be named: each run begins with a new
+    model, and so is repeatable.
     """
 
     capacity: int = 1 << 40
@@ -50,8 +50,8 @@ class MemoryModel:
     def access(self, at_ps: int, address: int, bytes: int, write: bool) -> int:
         """When a request is complete: first data beat of a read, response of a write; in ps.
 
-        It is called once for each request, in the order in which they arrive. All are accepted: what limits how many are
-        under way has to be expressed by the times.
+        It is called once for each request, in the order in which they arrive. All are accepted: what limits how many
+        are under way has to be expressed by the times.
 
         Args:
             at_ps: when it arrives; never before the request that came before it.
@@ -77,9 +77,9 @@ class Prefetcher:
     def access(self, hart: int, pc: int, address: int, kind: Reason) -> Optional[Iterable[int]]:
         """The addresses that are predicted, the nearest first.
 
-        It is called for the accesses that the prefetchers of descriptions observe as well: misses of the cache, and first
-        hits on lines that were prefetched. Predictions beyond the page of 4 KiB, and of lines that are there or on their
-        way, do not count.
+        It is called for the accesses that the prefetchers of descriptions observe as well: misses of the cache, and
+        first hits on lines that were prefetched. Predictions beyond the page of 4 KiB, and of lines that are there or
+        on their way, do not count.
 
         Args:
             hart: the hart that wants the line.
@@ -109,7 +109,7 @@ def make(what: Callable[[], Any], kind: type, keyword: str) -> Any:
         )
     made = what() if callable(what) else None
     if not isinstance(made, kind):
-        raise TypeError(f"{keyword}: expected a class or a function that makes a nagori.{kind.__name__}, and it is {what!r}")
+        raise TypeError(f"{keyword}: expected a class, or a function, that makes a nagori.{kind.__name__}: {what!r}")
     return made
 
 

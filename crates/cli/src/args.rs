@@ -1,6 +1,6 @@
 //! Options that several commands share. What belongs to one command stands beside it.
 
-use crate::numbers::{count, seed};
+use crate::numbers::{count, seed, size};
 use crate::output::file::{self, Staged};
 use crate::sampling::SampleArgs;
 use anyhow::{bail, Context};
@@ -290,6 +290,9 @@ pub struct CacheArgs {
     /// Directory of guest images [default: NAGORI_CACHE, else ~/.cache/nagori].
     #[arg(long = "cache", value_name = "DIR", help_heading = "Software")]
     pub cache: Option<PathBuf>,
+    /// Most that cached boots take, the last used stay [default: 512 MiB]; of `cache prune`: that the cache takes.
+    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Software")]
+    pub cache_limit: Option<u64>,
     /// Debian mirror, the directory that holds `dists` and `pool`, if an image has to be built [default: NAGORI_MIRROR,
     /// else that of this host's apt].
     #[arg(long, value_name = "URL", help_heading = "Software")]
@@ -304,6 +307,7 @@ impl CacheArgs {
     pub fn source(&self) -> image::Source {
         image::Source {
             cache: self.cache.clone(),
+            boots_limit: self.cache_limit,
             mirror: self.mirror.clone(),
             offline: self.offline,
         }
@@ -318,6 +322,9 @@ impl CacheArgs {
             if let Some(value) = value {
                 command.arg(option).arg(value);
             }
+        }
+        if let Some(limit) = self.cache_limit {
+            command.arg("--cache-limit").arg(limit.to_string());
         }
         if self.offline {
             command.arg("--offline");

@@ -1,7 +1,7 @@
 //! `nagori cache`: what the cache directory holds, and making room.
 
 use crate::args::CacheArgs;
-use crate::numbers::{count, size};
+use crate::numbers::count;
 use crate::output::{self, Exit, Messages, SUCCESS};
 use anyhow::Context;
 use clap::Subcommand;
@@ -27,15 +27,13 @@ pub enum CacheCommand {
     },
     /// Remove what was not used for the longest time; it is made or fetched again on demand.
     ///
-    /// Runs that have started from something go on. Without an option everything is removed.
+    /// Runs that have started from something go on. With --cache-limit it removes only as much as is over that size;
+    /// without an option everything.
     ///
     /// Examples: nagori cache prune --cache-limit 1GiB; nagori cache prune --older-than 30 --dry-run
     Prune {
         #[command(flatten)]
         cache: CacheArgs,
-        /// Remove only as much as is over this size.
-        #[arg(long, value_name = "SIZE", value_parser = size)]
-        cache_limit: Option<u64>,
         /// Remove only what was not used for this many days.
         #[arg(long, value_name = "DAYS", value_parser = count::<u64>(..))]
         older_than: Option<u64>,
@@ -71,13 +69,12 @@ pub fn command(command: &CacheCommand, messages: &Messages) -> anyhow::Result<Ex
         CacheCommand::Show { cache, json } => show(&cache.options()?.cache_dir, *json)?,
         CacheCommand::Prune {
             cache,
-            cache_limit,
             older_than,
             dry_run,
         } => {
             let dir = cache.options()?.cache_dir;
             let age = older_than.map(|d| Duration::from_secs(d.saturating_mul(86_400)));
-            let gone = chosen(parts(&dir)?, *cache_limit, age, SystemTime::now());
+            let gone = chosen(parts(&dir)?, cache.cache_limit, age, SystemTime::now());
             for p in &gone {
                 if !dry_run {
                     remove(&p.path)?;

@@ -61,6 +61,8 @@ const FAST_BOOT_ARGS: &str = "cryptomgr.notests=1 \
 pub struct Options {
     /// Where downloads and images are kept; created if absent.
     pub cache_dir: PathBuf,
+    /// Bytes that boots which are kept there may take; otherwise a default.
+    pub boots_limit: Option<u64>,
     /// A Debian mirror's URI; otherwise the one the host's package configuration uses.
     pub mirror: Option<String>,
     /// Debian's release, by its code name.
@@ -80,6 +82,7 @@ impl Options {
     pub fn new(cache_dir: impl Into<PathBuf>) -> Self {
         Options {
             cache_dir: cache_dir.into(),
+            boots_limit: None,
             mirror: None,
             suite: "trixie".into(),
             modules: DEFAULT_MODULES.map(String::from).to_vec(),

@@ -42,8 +42,8 @@ pub enum BroughtError {
     },
     /// The cache has no prefetcher.
     #[error(
-        "{cache} has no prefetcher in whose place one could be put: set {cache}.prefetcher to any, and {cache}.degree to \
-        how many lines are requested at a time"
+        "{cache} has no prefetcher in whose place one could be put: set {cache}.prefetcher to any, and {cache}.degree \
+        to how many lines are requested at a time"
     )]
     NoPrefetcher {
         /// The cache.

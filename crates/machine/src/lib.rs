@@ -21,6 +21,7 @@ mod memory;
 mod nvmm;
 mod observed;
 mod parallel;
+mod parameters;
 mod parts;
 mod point;
 mod power;
@@ -63,7 +64,7 @@ use nagori_hart::lines::Coherence;
 use nagori_hart::{CodeCache, Exit, Hart, HartError};
 use nagori_platform::bus::{Bus, MapError};
 use nagori_platform::clock::{Clock, Ps};
-use nagori_platform::config::{self, MachineConfig, Method};
+use nagori_platform::config::{self, MachineConfig};
 use nagori_platform::device::PowerRequest;
 use nagori_platform::loader::Software;
 use nagori_ram::{GuestRam, RamError};
@@ -438,27 +439,6 @@ impl Machine {
         w.bus.set_transfers_cost(cost);
     }
 
-    /// Selects a delay method from now on.
-    pub fn set_method(&mut self, m: Method) -> Result<(), MachineError> {
-        let at = self.now();
-        self.world.memory.board.set_method(at, m)?;
-        Ok(())
-    }
-
-    /// Changes parameters of the memory controller from now on, as far as it permits.
-    pub fn change_memory(
-        &mut self,
-        f: impl FnOnce(&mut nagori_memtime::BoardParams),
-    ) -> Result<(), MachineError> {
-        let mut p = self.world.memory.board.params().clone();
-        f(&mut p);
-        if p == *self.world.memory.board.params() {
-            return Ok(());
-        }
-        let at = self.now();
-        Ok(self.world.memory.board.set_params(at, p)?)
-    }
-
     /// Sets the observer of all transfers over the bus from now on. Outstanding transfers are
     /// reported to the previous observer; if that one had a failure, it is returned.
     pub fn watch_bus(&mut self, to: Option<Box<dyn BusWatch>>) -> std::io::Result<()> {
@@ -468,22 +448,6 @@ impl Machine {
     /// The first failure of the bus observer.
     pub fn check_bus_watch(&mut self) -> std::io::Result<()> {
         self.world.memory.check_watch()
-    }
-
-    /// Changes a value of the memory of a region from now on, by its key in the memory's description.
-    pub fn set_region_parameter(
-        &mut self,
-        region: &str,
-        key: &str,
-        value: &str,
-    ) -> Result<(), MachineError> {
-        let at = self.now();
-        Ok(self.world.memory.set_parameter(at, region, key, value)?)
-    }
-
-    /// Values of regions' memories that can change while the machine runs: region, key, value.
-    pub fn region_parameters(&self) -> Vec<(String, String, String)> {
-        self.world.memory.parameters()
     }
 
     /// Machine time: that of the hart that is furthest ahead.

@@ -1,5 +1,6 @@
 //! Whoever waits in Python for a run: receives its messages, and may end it.
 
+use crate::ends::Ends;
 use crate::own::{self, Places};
 use nagori_machine::Machine;
 use nagori_session::{Caller, Step};
@@ -34,30 +35,6 @@ impl Cancel {
     }
 }
 
-/// How work ends before its time: because it is told to, or by an exception of what it has called in Python.
-#[derive(Clone, Default)]
-pub struct Ends {
-    end: Arc<AtomicBool>,
-    raised: Arc<Mutex<Option<PyErr>>>,
-}
-
-impl Ends {
-    /// Ends the work with an exception.
-    pub fn by(&self, e: PyErr) {
-        *self.raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(e);
-        self.end.store(true, Relaxed);
-    }
-
-    /// Calls something in Python; its exception ends the work. `None` then, and as long as the work goes on to its next
-    /// look whether it has ended.
-    pub fn ask<T>(&self, call: impl FnOnce(Python<'_>) -> PyResult<T>) -> Option<T> {
-        if self.end.load(Relaxed) {
-            return None;
-        }
-        Python::with_gil(call).map_err(|e| self.by(e)).ok()
-    }
-}
-
 /// The caller of a run.
 pub struct PyCaller {
     /// Called with a level of Python's logging and a text.
@@ -83,10 +60,7 @@ impl PyCaller {
     pub fn elsewhere(log: Py<PyAny>, end: Arc<AtomicBool>) -> PyCaller {
         PyCaller {
             log,
-            ends: Ends {
-                end,
-                ..Ends::default()
-            },
+            ends: Ends::new(end),
             places: Vec::new(),
             signals: false,
             looked: Mutex::new(Instant::now()),
@@ -106,17 +80,12 @@ impl PyCaller {
 
     /// The exception by which Python has ended the work.
     pub fn raised(&self) -> Option<PyErr> {
-        let mut raised = self
-            .ends
-            .raised
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        raised.take()
+        self.ends.raised()
     }
 
     /// Whether the caller has ended the work.
     pub fn has_ended(&self) -> bool {
-        self.ends.end.load(Relaxed)
+        self.ends.now()
     }
 
     fn tell(&self, level: u8, text: &str) {

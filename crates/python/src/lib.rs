@@ -7,6 +7,7 @@
 mod caller;
 mod crash;
 mod describe;
+mod ends;
 mod errors;
 mod gate;
 mod live;

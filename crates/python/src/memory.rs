@@ -282,7 +282,8 @@ fn played(
     })
 }
 
-/// Plays accesses into a memory at its beginning, which may be written in Python (`own`): when each was accepted, when it was complete, and the result.
+/// Plays accesses into a memory at its beginning, which may be written in Python (`own`): when each was accepted, when
+/// it was complete, and the result.
 #[pyfunction]
 #[pyo3(signature = (how, addresses, writes, times_ps, own, log, cancel))]
 #[expect(clippy::too_many_arguments, reason = "Python gives each by its place")]

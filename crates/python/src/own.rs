@@ -1,6 +1,6 @@
 //! Memories and prefetchers that are written in Python.
 
-use crate::caller::Ends;
+use crate::ends::Ends;
 use nagori_hart::lines::{Access, Prefetch};
 use nagori_hart::world::LineKind;
 use nagori_machine::{BroughtError, Machine};

@@ -44,8 +44,8 @@ pub trait Caller: Sync {
         None
     }
 
-    /// A machine is there whose run is what was asked for, and has not begun: the place for what the caller brings along
-    /// ([`Machine::bring_memory`]).
+    /// A machine is there whose run is what was asked for, and has not begun: the place for what the caller brings
+    /// along ([`Machine::bring_memory`]).
     fn machine(&self, _machine: &mut Machine) -> Result<()> {
         Ok(())
     }

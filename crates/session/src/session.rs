@@ -373,7 +373,8 @@ impl<'a> Session<'a> {
             nvmm: options.nvmm.as_ref(),
         };
         let kept = if options.keep_boot {
-            match cache::boot(&cache::dir(&images.cache_dir), &what, caller) {
+            let limit = images.boots_limit;
+            match cache::boot(&cache::dir(&images.cache_dir), limit, &what, caller) {
                 Err(e @ Error::Unwritable { .. }) => {
                     caller.warning(&format!("{}; this run boots for itself", e.chain()));
                     None
@@ -387,7 +388,7 @@ impl<'a> Session<'a> {
             Some(booted) => (booted, None),
             None => {
                 let own = tempfile::tempdir().context("cannot make a temporary directory")?;
-                (cache::boot(own.path(), &what, caller)?, Some(own))
+                (cache::boot(own.path(), None, &what, caller)?, Some(own))
             }
         };
         Ok(Session {

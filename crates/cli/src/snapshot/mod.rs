@@ -142,7 +142,7 @@ fn boot_once(
         devices: &Devices::default(),
         nvmm: None,
     };
-    let path = cache::boot(&boots(cache)?, &what, messages)?;
+    let path = cache::boot(&boots(cache)?, cache.cache_limit, &what, messages)?;
     output::print(&format!("{}\n", path.display()))
 }
 

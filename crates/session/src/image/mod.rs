@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 pub struct Source {
     /// Where images and boots are cached; `None`: where the environment says.
     pub cache: Option<PathBuf>,
+    /// Bytes that cached boots may take; `None`: a default.
+    pub boots_limit: Option<u64>,
     /// A Debian mirror; `None`: that of the environment, else of the host's apt.
     pub mirror: Option<String>,
     /// Fetch nothing: what is not in the cache is an error.
@@ -28,6 +30,7 @@ impl Source {
         if self.mirror.is_some() {
             options.mirror.clone_from(&self.mirror);
         }
+        options.boots_limit = self.boots_limit;
         options.offline = self.offline;
         Ok(options)
     }

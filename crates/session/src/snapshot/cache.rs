@@ -23,7 +23,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 /// Number of cached boots that are kept without being requested; each takes tens of MB.
 const KEEP: usize = 24;
-/// Bytes that they may take in all.
+/// Bytes that they may take in all, if nothing else is said.
 const LIMIT: u64 = 512 << 20;
 /// How long the host sleeps at most while it works for a guest that waits.
 const PATIENCE: Duration = Duration::from_millis(1);
@@ -58,8 +58,9 @@ pub fn dir(images: &Path) -> PathBuf {
 /// A cached boot, newly made if there is none. One file serves any number of runs.
 ///
 /// Several processes may ask at once: one boots, the others wait. An interrupted boot leaves
-/// nothing behind that could be taken for a cached boot.
-pub fn boot(dir: &Path, boot: &Boot, caller: &dyn Caller) -> Result<PathBuf> {
+/// nothing behind that could be taken for a cached boot. Behind it, the boots that were not used for the longest time
+/// are removed, as far as all of them take more than `limit` bytes (a default without one).
+pub fn boot(dir: &Path, limit: Option<u64>, boot: &Boot, caller: &dyn Caller) -> Result<PathBuf> {
     let at = |what: &'static str| {
         move |e: std::io::Error| {
             if image::cannot_write(&e) {
@@ -102,7 +103,8 @@ pub fn boot(dir: &Path, boot: &Boot, caller: &dyn Caller) -> Result<PathBuf> {
     // A process that waits for the lock has its file open and does not need the name.
     let _ = fs::remove_file(dir.join(format!("{key}.lock")));
     // In a directory that several users share, one may not be allowed to remove another's.
-    if let Err(e) = prune(dir, KEEP, None, false).and_then(|_| shrink(dir, LIMIT)) {
+    if let Err(e) = prune(dir, KEEP, None, false).and_then(|_| shrink(dir, limit.unwrap_or(LIMIT)))
+    {
         caller.warning(&format!(
             "the cache of boots stays as large as it is: {}",
             e.chain()
