@@ -3,6 +3,7 @@ SHELL := /bin/sh
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 NAGORI := $(TARGET)/release/nagori
+VERSION := $(shell sed -n 's/^version = "\(.*\)"$$/\1/p' Cargo.toml | head -n 1)
 # The debug build checks invariants and overflows on the way.
 CHECKED := $(TARGET)/debug/nagori
 
@@ -27,8 +28,16 @@ install-lib: ## The C library alone
 	cargo build --release -p nagori-capi
 	$(INSTALL) scripts/install.sh
 
-demo: build ## Boot Debian, measure NVMM under every method, print tables, draw a plot
-	@scripts/demo $(NAGORI)
+# The package that pip has installed is this version's command, and needs no compiler.
+PACKAGED = python3 -c 'import importlib.metadata as m; print(m.version("nagori"))' 2>/dev/null
+
+demo: ## Boot Debian, measure NVMM under every method, print tables, draw a plot (by the wheel's command, if installed)
+	@if [ "$$($(PACKAGED))" = "$(VERSION)" ]; then \
+		echo 'With the command of the installed package nagori $(VERSION); without it, one is built.'; \
+		scripts/demo 'python3 -m nagori'; \
+	else \
+		$(MAKE) --no-print-directory build && scripts/demo $(NAGORI); \
+	fi
 
 # One after the other, in this order, whatever -j says.
 .NOTPARALLEL:
@@ -122,15 +131,20 @@ test-bare: setup ## Bare-metal checks, under QEMU and under Nagori
 BOOK = python3 scripts/book/book.py
 SPHINX = $(CURDIR)/build/sphinx
 
-test-book: setup ## What the book's pages say of commands, and its quick examples
+# Sphinx comes from the package index, into a place of its own.
+SPHINX_PACKAGES = python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --upgrade \
+	--target $(SPHINX) 'sphinx>=8,<10' 'myst-parser>=4,<6' 'furo>=2024.8'
+
+test-book: setup ## What the book's pages say of commands, its quick examples, and its HTML
 	cargo build -p nagori-cli
 	@echo '== The book =='
 	@$(BOOK) quick $(CHECKED)
+	@$(SPHINX_PACKAGES)
+	@PYTHONPATH=$(SPHINX) $(BOOK) build $(CHECKED) build/book
 
-# Minutes, once the guest's image is there. Sphinx comes from the package index, into a place of its own.
+# Minutes, once the guest's image is there.
 book: build ## The book as HTML in build/book/html, and all of its examples
-	python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --upgrade \
-		--target $(SPHINX) 'sphinx>=8,<10' 'myst-parser>=4,<6' 'furo>=2024.8'
+	$(SPHINX_PACKAGES)
 	PYTHONPATH=$(SPHINX) $(BOOK) build $(NAGORI) build/book
 	$(BOOK) run $(NAGORI)
 
