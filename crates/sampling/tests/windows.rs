@@ -37,10 +37,14 @@ const PROGRAM: [u32; 36] = [
 const BASE: u64 = 0x8000_0000;
 
 fn machine(name: &str, engine: Engine) -> Machine {
+    loaded(name, engine, &PROGRAM)
+}
+
+fn loaded(name: &str, engine: Engine, program: &[u32]) -> Machine {
     let description = Description::load(&Library::default(), name, &[]).unwrap();
     let mut m = Machine::new(&description).unwrap();
     m.set_engine(engine).unwrap();
-    let bytes: Vec<u8> = PROGRAM.iter().flat_map(|w| w.to_le_bytes()).collect();
+    let bytes: Vec<u8> = program.iter().flat_map(|w| w.to_le_bytes()).collect();
     m.ram().write_bytes(0, &bytes).unwrap();
     m.memory_written(BASE, bytes.len() as u64);
     m.start_at(BASE, 0, 0);
@@ -74,7 +78,10 @@ fn plan(threads: usize) -> Plan {
 }
 
 fn sampled(name: &str, plan: Plan, engine: Engine) -> Sampled {
-    let mut m = machine(name, engine);
+    of_machine(machine(name, engine), plan, engine)
+}
+
+fn of_machine(mut m: Machine, plan: Plan, engine: Engine) -> Sampled {
     let copies = Copies {
         engine,
         connect: Arc::new(|_| Ok(())),
@@ -119,6 +126,29 @@ fn neither_threads_nor_engines_change_anything() {
         );
     }
     assert_eq!(one, all(&sampled("vc707", plan(3), Engine::Interpreter)));
+}
+
+/// All four harts run the program over the same data, each from its beginning to the end of the first one.
+#[test]
+fn several_busy_harts_are_measured_alike_by_any_threads_and_engine() {
+    let mut program = PROGRAM;
+    program[0] = 0x13;
+    let run = |threads: usize, engine| {
+        let s = of_machine(loaded("vc707", engine, &program), plan(threads), engine);
+        assert!(!s.is_whole() && !s.says_too_little());
+        assert_eq!(s.busy_harts(), 4);
+        s
+    };
+    let one = run(1, Engine::best());
+    assert_eq!(all(&one), all(&run(3, Engine::best())));
+    assert_eq!(all(&one), all(&run(2, Engine::Interpreter)));
+    let mut m = loaded("vc707", Engine::best(), &program);
+    to_the_end(&mut m);
+    let (real, time) = (m.report().elapsed_ps as f64, one.time_ps().unwrap());
+    assert!(
+        (time.value / real - 1.0).abs() < 0.1,
+        "{time:?} {real}: harts that share lines and do not wait for one another"
+    );
 }
 
 #[test]
