@@ -4,12 +4,11 @@
 
 use crate::config::CacheGeometry;
 use crate::context::TAG;
+pub use crate::lines::SLOTS;
 use crate::lines::{Tags, NO_SLOT};
 use crate::uses::Uses;
 use serde::{Deserialize, Serialize};
 
-/// Entries of a data filter.
-pub const SLOTS: usize = 512;
 /// A tag that no access has.
 pub const NEVER: u64 = u64::MAX;
 

@@ -10,7 +10,6 @@ mod again;
 mod bitmanip;
 mod block;
 mod btb;
-mod buffers;
 mod check;
 mod commit;
 pub mod config;
@@ -63,5 +62,5 @@ pub use preop::{
     TARGET,
 };
 pub use run::End;
-pub use saved::{SavedCoherence, SavedError, SavedHart};
+pub use saved::{save_caches, SavedError, SavedHart};
 pub use trap::TrapLoop;

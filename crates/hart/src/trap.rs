@@ -3,6 +3,7 @@
 use crate::hart::{Hart, Privilege};
 use crate::run::RunPoint;
 use crate::world::{TrapEvent, World};
+pub use nagori_cache::NotNow;
 
 /// Exception causes (privileged specification, table of mcause values).
 #[allow(missing_docs)]
@@ -73,11 +74,6 @@ impl Trap {
         Self::new(cause::ILLEGAL, raw as u64)
     }
 }
-
-/// The instruction needs the memory bus at a time that other harts have not reached yet. It has
-/// changed nothing that a program can see, and is executed again when they have.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NotNow;
 
 /// Why an instruction did not come to its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -5,9 +5,9 @@ pub use crate::commit::{
 };
 use crate::hart::{Hart, HartStats};
 use crate::lines::Coherence;
+pub use nagori_cache::LineKind;
 use nagori_isa::Op;
 use nagori_ram::GuestRam;
-use serde::{Deserialize, Serialize};
 
 /// A bus access that no device answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,34 +66,6 @@ pub trait Bus {
     fn time(&self, cycle: u64) -> u64;
     /// First core cycle at which `time` has reached a value (saturating).
     fn cycle_of_time(&self, time: u64) -> u64;
-}
-
-/// Why a line moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LineKind {
-    /// Fill of L1D for a load.
-    Load,
-    /// Fill or upgrade of L1D for a store or atomic.
-    Store,
-    /// Fill of L1I.
-    Fetch,
-    /// Fill of L1D by the page-table walker.
-    PageWalk,
-    /// Write-back of a dirty victim.
-    Evict,
-    /// Write-back by a flush or clean instruction.
-    Flush,
-    /// Write-back because another hart or an instruction fetch wants the line.
-    Probe,
-    /// Read by a prefetcher of an outer cache level; no hart waits for it.
-    Prefetch,
-    /// Write of a line that a line fill buffer has combined from non-temporal stores, or the read that memory needs
-    /// before it writes a part of a line.
-    Combine,
-    /// Transfer between memory and a device, or the write-back of a modified line that the device wants; no hart waits
-    /// for it.
-    Device,
 }
 
 /// One line transfer.

@@ -9,7 +9,8 @@ use super::stats::{Baseline, Report};
 use super::turns::Window;
 use super::world::{Fills, HartView, Surroundings};
 use super::{Machine, MachineError, WarmUps};
-use nagori_hart::{Hart, SavedCoherence, SavedError, SavedHart};
+use nagori_hart::lines::{SavedCoherence, SavedError as SavedCachesError};
+use nagori_hart::{save_caches, Hart, SavedError, SavedHart};
 use nagori_platform::bus::BusState;
 use nagori_platform::clock::Ps;
 use nagori_platform::control::ControlBlock;
@@ -19,9 +20,12 @@ use serde::{Deserialize, Serialize};
 /// Saved state of another machine description, or damaged.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// A hart or a cache.
+    /// A hart.
     #[error(transparent)]
     Hart(#[from] SavedError),
+    /// The caches.
+    #[error(transparent)]
+    Caches(#[from] SavedCachesError),
     /// The memory controller.
     #[error("memory controller: {0}")]
     Memory(#[from] nagori_memtime::Error),
@@ -169,7 +173,7 @@ impl Machine {
         MachineState {
             timed: *timed,
             harts: harts.iter().zip(code).map(|(h, c)| h.save(c)).collect(),
-            coherence: coherence.save(harts),
+            coherence: save_caches(coherence, harts),
             memory: memory.save(),
             fills: fills.clone(),
             bus: bus.save(),

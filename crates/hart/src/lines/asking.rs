@@ -1,9 +1,7 @@
 //! Requests of a hart to the outer cache levels, with the prefetches and write-backs that follow
 //! from them; fills of L1I.
 
-use super::levels::{From, Want};
-use super::tags::{LineState, NO_SLOT};
-use super::{Awaited, Side};
+use super::{Awaited, From, LineState, Side, Want, NO_SLOT};
 use crate::filter::NEVER;
 use crate::hart::Hart;
 use crate::run::RunPoint;

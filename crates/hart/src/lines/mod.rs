@@ -6,40 +6,19 @@
 //! [`NotNow`], too: the hart is blocked, and executes the instruction again when the line has arrived
 //! ([`Hart::arrive`]). Transfers that are complete are not repeated.
 
-mod ahead;
 mod asking;
-mod banks;
 mod buffers;
-mod caches;
-mod coherence;
-mod contention;
-mod counts;
-mod first;
-mod level_stats;
-mod levels;
-mod levels_check;
-mod mshr;
-mod prefetch;
-mod replacement;
-pub mod standalone;
+mod guards;
 mod stores;
-mod tags;
-mod versions;
 
-pub use ahead::{SavedAhead, Settled};
-pub use caches::Caches;
-pub use coherence::{Coherence, Notice};
-pub(crate) use contention::Moves;
-pub use counts::{CacheCounts, HartCounts, MemoryCounts};
-pub use first::{FirstStats, SavedFirst};
-pub use level_stats::LevelStats;
-pub use levels::SavedLevel;
-pub use prefetch::{Access, Prefetch};
-pub use replacement::Lfsr;
-pub use stores::{carry_out, Bytes, Carried, SavedStores, StoreStats};
-pub(crate) use stores::{fence, orders_stores, Awaits, Why};
-pub use tags::{LineState, Tags, NO_SLOT};
-pub use versions::SavedVersions;
+pub use nagori_cache::{
+    standalone, Access, Bytes, CacheCounts, Caches, Coherence, FirstStats, HartCounts, LevelStats,
+    Lfsr, LineState, MemoryCounts, Notice, Prefetch, SavedCoherence, SavedError, Settled, Side,
+    StoreStats, Tags, NO_SLOT, SLOTS,
+};
+pub(crate) use nagori_cache::{Awaits, Deed, Forward, From, Met, Sent, Want, Why, NOBODY};
+pub use stores::{carry_out, Carried};
+pub(crate) use stores::{fence, orders_stores};
 
 use crate::again::LINE_AGAIN;
 use crate::filter::NEVER;
@@ -84,25 +63,6 @@ impl Awaited {
             write: false,
             other: true,
             penalty: 0,
-        }
-    }
-}
-
-/// A hart's first-level cache.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Side {
-    /// L1D.
-    Data,
-    /// L1I.
-    Inst,
-}
-
-impl Side {
-    /// The cache that a request of a hart concerns.
-    fn of(kind: LineKind) -> Self {
-        match kind {
-            LineKind::Fetch => Side::Inst,
-            _ => Side::Data,
         }
     }
 }
@@ -327,7 +287,7 @@ impl Hart {
     /// happens in the order of time.
     #[inline(always)]
     pub(crate) fn contended<Wd: World>(&self, w: &mut Wd, line: u64, at: RunPoint) -> bool {
-        w.coherence().contention.is(line, self.cycle + at.offset())
+        w.coherence().is_contended(line, self.cycle + at.offset())
     }
 
     /// Brings a line into L1D (if it is not there with the needed right); the hart's time advances
@@ -604,7 +564,7 @@ impl Hart {
             None if hint.is_some_and(|h| h.last & 1 != 0) => c.l1d[id].filled_last(index),
             None => c.l1d[id].filled(index),
         }
-        if c.contention.is(line, asked) {
+        if c.is_contended(line, asked) {
             c.keep_off_filters(id, line);
             self.data.release(&mut c.l1d[id], index);
         }
@@ -738,7 +698,7 @@ impl Hart {
         self.in_order(w, Side::Data, line, at)?;
         if !keep && w.coherence().has_first() {
             self.bus_free(at)?;
-            w.coherence().void_prefetches(line, ahead::NOBODY);
+            w.coherence().void_prefetches(line, NOBODY);
         }
         if w.coherence().has_levels() {
             return self.clean_levels(w, line, keep, at);

@@ -274,7 +274,7 @@ fn programs_behind_page_tables() {
             }
             let x: Vec<u64> = (0..32).map(|k| h.reg(k)).collect();
             h.check_invariants(&mut w).expect("filters in step");
-            let caches = w.coherence().save(std::slice::from_ref(&h));
+            let caches = nagori_hart::save_caches(w.coherence(), std::slice::from_ref(&h));
             let caches = format!("{caches:?}");
             (
                 h.cycle,

@@ -14,18 +14,18 @@ use super::levels::{Level, Parts, Want};
 use super::mshr::Mshrs;
 use super::Side;
 use crate::config::Inclusion;
-use crate::trap::NotNow;
+use crate::NotNow;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 /// Maximum of outstanding prefetches of a cache without a limit of misses.
 const MOST: usize = 32;
 /// In place of a hart's number: no hart runs.
-pub(super) const NOBODY: usize = usize::MAX;
+pub const NOBODY: usize = usize::MAX;
 
 /// The cache to which a prefetch brings a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Target {
+pub(crate) enum Target {
     /// A first-level cache.
     First(Side),
     /// A cache of an outer level.
@@ -34,7 +34,7 @@ pub(super) enum Target {
 
 impl Target {
     /// The innermost outer level that the line reaches or passes through.
-    pub(super) fn level(self) -> usize {
+    pub(crate) fn level(self) -> usize {
         match self {
             Target::First(_) => 0,
             Target::Level(k) => k,
@@ -45,7 +45,7 @@ impl Target {
 /// An outstanding prefetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct UnderWay {
+pub(crate) struct UnderWay {
     /// Identifies it to the memory system.
     token: u64,
     /// The level that requested it, or the first one that the line passes through.
@@ -81,7 +81,7 @@ pub(super) struct UnderWay {
 /// own way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ForLoad {
+pub(crate) struct ForLoad {
     pub hart: u32,
     /// One in each level before this one.
     pub levels: u32,
@@ -152,7 +152,7 @@ impl UnderWay {
 
 /// See the [module](self).
 #[derive(Clone, Debug)]
-pub(super) struct Ahead {
+pub(crate) struct Ahead {
     /// In the order in which they were requested.
     pub under_way: Vec<UnderWay>,
     next: u64,
@@ -213,7 +213,7 @@ pub struct SavedAhead {
 }
 
 impl SavedAhead {
-    pub(crate) fn is_new(&self) -> bool {
+    pub fn is_new(&self) -> bool {
         self.next == 0
     }
 }
@@ -241,13 +241,13 @@ impl Coherence {
         due
     }
 
-    pub(super) fn find_due(&mut self) {
+    pub(crate) fn find_due(&mut self) {
         self.levels.ahead.due = self.due();
         self.find_guards();
     }
 
     /// The time of the next event besides those of buffered stores: what is kept has to be this.
-    pub(super) fn due(&self) -> u64 {
+    pub(crate) fn due(&self) -> u64 {
         let under_way = self.levels.ahead.under_way.iter();
         let comes = under_way.filter(|p| !p.held).filter_map(|p| p.comes);
         let free = self.limited().filter_map(|p| p.mshrs.due());
@@ -355,7 +355,7 @@ impl Coherence {
 
     /// Lets all events up to a cycle take effect, if waiting harts are not blocked (see
     /// [`Want::blocks`]).
-    pub(crate) fn catch_up(&mut self, now: u64) {
+    pub fn catch_up(&mut self, now: u64) {
         while self.settle_due(now).is_some() {}
         self.levels.ahead.woken.clear();
     }
@@ -364,7 +364,7 @@ impl Coherence {
     /// in the first-level cache, unless a prefetch is bringing the line there (`own`).
     /// Returns for how many cycles the hart waits for them (0 if it blocks instead), and since when
     /// it has waited for the first of them.
-    pub(super) fn take_mshrs(
+    pub(crate) fn take_mshrs(
         &mut self,
         (k, own): (usize, bool),
         want: &Want,
@@ -430,7 +430,7 @@ impl Coherence {
     /// A hart's missing line arrives at a cycle that is known now: its registers are free from then
     /// on.
     #[inline]
-    pub(crate) fn miss_ends(&mut self, hart: usize, at: u64) {
+    pub fn miss_ends(&mut self, hart: usize, at: u64) {
         if self.keeps_order() {
             self.give_back_mshrs(hart, at);
         }
@@ -482,7 +482,7 @@ impl Coherence {
 
     /// The index of a prefetch that will bring a line to a hart's cache of level `k` and for which
     /// no hart waits yet.
-    pub(super) fn coming(&self, k: usize, hart: usize, line: u64) -> Option<usize> {
+    pub(crate) fn coming(&self, k: usize, hart: usize, line: u64) -> Option<usize> {
         let level = &self.levels.levels[k];
         let mut all = self.levels.ahead.under_way.iter();
         all.position(|p| {
@@ -494,7 +494,7 @@ impl Coherence {
 
     /// The index of a prefetch that will bring a line, or has brought it, to a hart's first-level
     /// cache and for which no hart waits yet.
-    pub(super) fn coming_first(&self, side: Side, hart: usize, line: u64) -> Option<usize> {
+    pub(crate) fn coming_first(&self, side: Side, hart: usize, line: u64) -> Option<usize> {
         let mut all = self.levels.ahead.under_way.iter();
         all.position(|p| {
             let here = p.first == Some(side) && p.hart as usize == hart;
@@ -504,7 +504,7 @@ impl Coherence {
 
     /// Makes a hart wait for a prefetch. It can use the line at cycle `from` at the earliest.
     /// Returns the cycle of the line's arrival, if that is known.
-    pub(super) fn join(&mut self, i: usize, hart: usize, from: u64) -> Option<u64> {
+    pub(crate) fn join(&mut self, i: usize, hart: usize, from: u64) -> Option<u64> {
         let p = &mut self.levels.ahead.under_way[i];
         p.wanted = Some((hart as u32, from));
         p.held = false;
@@ -517,7 +517,7 @@ impl Coherence {
 
     /// Whether a hart's cache should prefetch a line: neither this cache nor an inner one has the
     /// line, no hart has it modified, and no prefetch of it is outstanding.
-    pub(super) fn lacks(&self, target: Target, hart: usize, line: u64) -> bool {
+    pub(crate) fn lacks(&self, target: Target, hart: usize, line: u64) -> bool {
         let missing = match target {
             Target::First(side) => self.first_lacks(side, hart, line),
             Target::Level(k) => {
@@ -555,7 +555,7 @@ impl Coherence {
 
     /// Starts the predicted prefetches, up to the next one that has to be read from memory by the
     /// running hart; returns its token and line. Lines that an outer level has need no request.
-    pub(crate) fn next_prefetch(&mut self, hart: usize, pc: u64, now: u64) -> Option<(u64, u64)> {
+    pub fn next_prefetch(&mut self, hart: usize, pc: u64, now: u64) -> Option<(u64, u64)> {
         while !self.levels.ahead.guesses.is_empty() {
             let (target, line) = self.levels.ahead.guesses.remove(0);
             // Another level may have predicted the same line.
@@ -641,7 +641,7 @@ impl Coherence {
 
     /// Takes a register of a hart's data cache, and of each level before `source`, for what no hart waits for. False if
     /// one is missing.
-    pub(super) fn take_registers(&mut self, hart: usize, source: usize) -> bool {
+    pub(crate) fn take_registers(&mut self, hart: usize, source: usize) -> bool {
         let now = self.levels.stores.clock;
         let passed = (Some(Side::Data), 0..source, hart);
         let mut free = true;
@@ -654,13 +654,13 @@ impl Coherence {
 
     /// A register of a hart's data cache that [`take_registers`](Self::take_registers) has taken is free from a cycle
     /// on.
-    pub(super) fn give_register(&mut self, hart: usize, at: u64) {
+    pub(crate) fn give_register(&mut self, hart: usize, at: u64) {
         let passed = (Some(Side::Data), 0..0, hart);
         self.each_passed(passed, |_, m| m.end_ahead(at));
     }
 
     /// Whether a register of a hart's data cache is free.
-    pub(super) fn has_register(&self, hart: usize, now: u64) -> bool {
+    pub(crate) fn has_register(&self, hart: usize, now: u64) -> bool {
         let first = &self.levels.first[Side::Data as usize];
         let limit = first.config.mshrs;
         limit == 0 || first.parts[hart].mshrs.has_free(limit, now)
@@ -668,7 +668,7 @@ impl Coherence {
 
     /// When registers of a hart's data cache and of the first outer levels may be free for a request: at a cycle, or
     /// when the first of those that are missing then is given back, as far as that is known.
-    pub(super) fn registers_due(&self, hart: usize, levels: usize, now: u64) -> u64 {
+    pub(crate) fn registers_due(&self, hart: usize, levels: usize, now: u64) -> u64 {
         let first = &self.levels.first[Side::Data as usize];
         let own = first.parts.get(hart).map(|p| (first.config.mshrs, p));
         let outer = self.levels.levels[..levels].iter();
@@ -683,7 +683,7 @@ impl Coherence {
 
     /// A line is on its way to a hart's data cache with the right to store, for which
     /// [`take_registers`](Self::take_registers) has taken registers.
-    pub(super) fn begin_owned(&mut self, hart: usize, pc: u64, line: u64, source: usize) -> u64 {
+    pub(crate) fn begin_owned(&mut self, hart: usize, pc: u64, line: u64, source: usize) -> u64 {
         let token = self.levels.ahead.number();
         self.levels.ahead.under_way.push(UnderWay {
             token,
@@ -732,7 +732,7 @@ impl Coherence {
 
     /// Calls a function for the registers, where they are limited, of each cache that a prefetch
     /// passes through on its way to a hart's first-level cache or the first of these levels.
-    pub(super) fn each_passed(
+    pub(crate) fn each_passed(
         &mut self,
         (first, levels, hart): (Option<Side>, Range<usize>, usize),
         mut f: impl FnMut(u32, &mut Mshrs),
@@ -783,7 +783,7 @@ impl Coherence {
     /// Moves a line from level `source`, which may have evicted it in the meantime, or from memory
     /// (the number of levels), to a hart's cache of level `k`; the levels between them take a copy
     /// according to their inclusion.
-    pub(super) fn pass(&mut self, k: usize, source: usize, (of, by): (usize, usize), line: u64) {
+    pub(crate) fn pass(&mut self, k: usize, source: usize, (of, by): (usize, usize), line: u64) {
         for j in (k..self.levels.levels.len()).rev() {
             let level = &self.levels.levels[j];
             let keeps = match level.config.inclusion {

@@ -3,6 +3,7 @@ use super::*;
 use crate::config::{
     CacheGeometry, Inclusion, LevelConfig, PrefetchConfig, Prefetcher, Replacement,
 };
+use crate::LineKind;
 
 const BASE: u64 = 0x1000;
 

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 /// The registers of one cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Mshrs {
+pub(crate) struct Mshrs {
     /// Harts that occupy a register until a time that is not known yet, and since when they have
     /// requested it.
     harts: Vec<(u32, u64)>,

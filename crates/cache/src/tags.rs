@@ -23,6 +23,8 @@ const LINE: u64 = !63;
 
 /// No filter slot.
 pub const NO_SLOT: u16 = u16::MAX;
+/// Slots of the filter in front of a first-level cache.
+pub const SLOTS: usize = 512;
 
 /// Tags of one cache.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -62,29 +64,29 @@ impl Tags {
     }
 
     /// Notes that a line was put into an entry that is to be replaced next.
-    pub(super) fn filled_last(&mut self, i: usize) {
+    pub fn filled_last(&mut self, i: usize) {
         self.victims.filled_last(i, self.ways);
     }
 
     /// Number of sets.
-    pub(super) fn sets(&self) -> usize {
+    pub(crate) fn sets(&self) -> usize {
         self.sets as usize
     }
 
     /// The set that a line belongs to.
     #[inline(always)]
-    pub(super) fn set_of(&self, line: u64) -> usize {
+    pub(crate) fn set_of(&self, line: u64) -> usize {
         ((line >> 6) as u32 & (self.sets - 1)) as usize
     }
 
     /// First entry of the set that a line belongs to.
     #[inline]
-    pub(crate) fn set_start(&self, line: u64) -> usize {
+    pub fn set_start(&self, line: u64) -> usize {
         self.set_of(line) * self.ways as usize
     }
 
     /// Whether the set of a line has no lines.
-    pub(super) fn is_unused(&self, line: u64) -> bool {
+    pub(crate) fn is_unused(&self, line: u64) -> bool {
         let s = self.set_start(line);
         let set = &self.tags[s..s + self.ways as usize];
         set.iter().all(|t| t & STATE == 0)
@@ -120,7 +122,7 @@ impl Tags {
 
     /// As [`Tags::victim`], where an entry is reserved for another line that has not arrived yet, and counts as just
     /// filled; `None` if there is no other.
-    pub(super) fn victim_but(&mut self, line: u64, reserved: Option<usize>) -> Option<usize> {
+    pub(crate) fn victim_but(&mut self, line: u64, reserved: Option<usize>) -> Option<usize> {
         let s = self.set_start(line);
         let n = self.ways as usize;
         let Some(r) = reserved.filter(|r| (s..s + n).contains(r)) else {
@@ -151,7 +153,7 @@ impl Tags {
 
     /// Changes the state of a line in its entry; which line that is, [`Caches`](super::Caches) changes.
     #[inline]
-    pub(crate) fn set(&mut self, i: usize, line: u64, state: LineState) {
+    pub fn set(&mut self, i: usize, line: u64, state: LineState) {
         self.tags[i] = line | state as u64;
     }
 
@@ -168,19 +170,18 @@ impl Tags {
     }
 
     /// All lines that are present.
-    pub(super) fn lines(&self) -> impl Iterator<Item = u64> + '_ {
+    pub(crate) fn lines(&self) -> impl Iterator<Item = u64> + '_ {
         let valid = self.tags.iter().filter(|t| **t & STATE != 0);
         valid.map(|t| t & LINE)
     }
 
     /// Associativity.
-    pub(crate) fn ways(&self) -> usize {
+    pub fn ways(&self) -> usize {
         self.ways as usize
     }
 
-    /// The state of the policy, to compare.
-    #[cfg(test)]
-    pub(crate) fn policy(&self) -> &(impl PartialEq + std::fmt::Debug) {
+    /// The state of the replacement policy, to be compared.
+    pub fn policy(&self) -> &(impl PartialEq + std::fmt::Debug) {
         &self.victims
     }
 
@@ -195,12 +196,12 @@ impl Tags {
     }
 
     /// Whether this is a possible state of a cache like `other` of lines for which `inside` holds.
-    pub(crate) fn fits(&self, other: &Tags, inside: impl Fn(u64) -> bool) -> bool {
+    pub fn fits(&self, other: &Tags, inside: impl Fn(u64) -> bool) -> bool {
         let placed = |(i, t): (usize, &u64)| {
             let (line, valid) = (t & LINE, t & STATE != 0);
             !valid || inside(line) && self.set_start(line) == i - i % self.ways as usize
         };
-        let slot = |s: &u16| *s == NO_SLOT || (*s as usize) < crate::filter::SLOTS;
+        let slot = |s: &u16| *s == NO_SLOT || (*s as usize) < SLOTS;
         let same = (self.sets, self.ways) == (other.sets, other.ways);
         let lengths = |c: &Tags| [c.tags.len(), c.slots.len()];
         same && lengths(self) == lengths(other)
@@ -210,7 +211,7 @@ impl Tags {
     }
 
     /// Drops every line without writing back.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.tags.fill(0);
         self.slots.fill(NO_SLOT);
         self.victims.clear(self.ways);

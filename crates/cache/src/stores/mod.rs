@@ -4,7 +4,7 @@
 //! What is stored is not in guest memory before it leaves its buffer, so other harts cannot see it. It leaves
 //! at a time of its own, as an event ([`super::ahead`]): a buffered store when its hart owns the line, a combined
 //! line when the hart needs its line fill buffer, or has to wait for what it has stored. What then has to be done
-//! outside of the caches ([`Deed`]) is carried out by whoever let the event take effect ([`carry_out`]).
+//! outside of the caches ([`Deed`]) is carried out by whoever let the event take effect.
 //!
 //! The sets of lines with buffered stores are guarded ([`super::first`]), so no filter answers accesses to them. A
 //! combined line is in no cache: it leaves its buffer before any cache gets the line.
@@ -14,15 +14,13 @@
 mod bytes;
 mod combine;
 mod drain;
-mod hart;
 mod saved;
 mod stats;
 #[cfg(test)]
 mod tests;
 
 pub use bytes::Bytes;
-pub use hart::{carry_out, Carried};
-pub(crate) use hart::{fence, orders_stores};
+pub use drain::Forward;
 pub use saved::SavedStores;
 pub use stats::StoreStats;
 
@@ -65,7 +63,7 @@ struct Leaving {
 
 /// What a hart waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Awaits {
+pub enum Awaits {
     /// Everything that it has stored is visible.
     All,
     /// Everything that it has stored to a line is visible.
@@ -80,7 +78,7 @@ pub(crate) enum Awaits {
 
 /// Why a combined line leaves its buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
+pub enum Why {
     /// All of its bytes are there.
     Full,
     /// The hart needs a line fill buffer.
@@ -121,11 +119,14 @@ struct Buffers {
 
 /// What has to be done outside of the caches.
 #[derive(Clone, Copy, Debug)]
-enum Deed {
+pub enum Deed {
     /// Stores become visible.
     Write {
+        /// Whose they are.
         hart: usize,
+        /// Physical address of the line.
         line: u64,
+        /// What is stored in it.
         bytes: Bytes,
         /// The line was not modified before.
         dirties: bool,
@@ -133,17 +134,27 @@ enum Deed {
     /// The line of an entry is requested from memory.
     Fetch(Sent),
     /// A combined line is written to memory, which reads it before (`reads`).
-    Send { sent: Sent, reads: bool },
+    Send {
+        /// The request.
+        sent: Sent,
+        /// Whether memory reads the line before.
+        reads: bool,
+    },
 }
 
 /// A request to memory.
 #[derive(Clone, Copy, Debug)]
-struct Sent {
-    hart: usize,
-    pc: u64,
-    line: u64,
-    cycle: u64,
-    token: u64,
+pub struct Sent {
+    /// Hart that has stored.
+    pub hart: usize,
+    /// Program counter of the store.
+    pub pc: u64,
+    /// Physical address of the line.
+    pub line: u64,
+    /// Core cycle at which the request leaves the caches.
+    pub cycle: u64,
+    /// Identifies it to the memory system.
+    pub token: u64,
 }
 
 /// The buffers of all harts.

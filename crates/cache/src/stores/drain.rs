@@ -12,11 +12,11 @@ use super::super::tags::LineState;
 use super::super::Side;
 use super::{Awaits, Buffers, Bytes, Deed, Sent, StoreStats, Stored, Why};
 use crate::config::Drain;
-use crate::world::LineKind;
+use crate::LineKind;
 
 /// What a load finds in the store buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Forward {
+pub enum Forward {
     /// None of its bytes.
     Nothing,
     /// All of them.
@@ -50,7 +50,8 @@ impl Coherence {
         &mut self.levels.stores.parts[hart]
     }
 
-    pub(in crate::lines) fn count_stores(&mut self, hart: usize) -> &mut StoreStats {
+    /// What is counted for a hart, which may count more.
+    pub fn count_stores(&mut self, hart: usize) -> &mut StoreStats {
         &mut self.levels.stores.parts[hart].stats
     }
 
@@ -63,7 +64,7 @@ impl Coherence {
 
     /// Whether a store may go straight into the cache: its hart owns the line, and no older store has to become
     /// visible before.
-    pub(crate) fn stores_directly(&self, hart: usize, line: u64) -> bool {
+    pub fn stores_directly(&self, hart: usize, line: u64) -> bool {
         let stores = &self.levels.stores;
         let queue = &self.buffers(hart).queue;
         let free = match stores.config.drain {
@@ -74,12 +75,12 @@ impl Coherence {
     }
 
     /// Whether a hart has stores to a line in its store buffer.
-    pub(crate) fn has_stored(&self, hart: usize, line: u64) -> bool {
+    pub fn has_stored(&self, hart: usize, line: u64) -> bool {
         self.buffers(hart).queue.iter().any(|e| e.line == line)
     }
 
     /// What a load of a hart finds.
-    pub(crate) fn forward(&self, hart: usize, addr: u64, size: u8) -> Forward {
+    pub fn forward(&self, hart: usize, addr: u64, size: u8) -> Forward {
         let mut queue = self.buffers(hart).queue.iter().rev();
         let newest = queue.find(|e| e.line == addr & !63 && e.bytes.overlaps(addr, size));
         match newest {
@@ -92,7 +93,7 @@ impl Coherence {
     }
 
     /// A store takes an entry, or joins one. False if there is no room.
-    pub(crate) fn push_store(
+    pub fn push_store(
         &mut self,
         hart: usize,
         (addr, size, value): (u64, u8, u64),
@@ -136,7 +137,7 @@ impl Coherence {
     }
 
     /// The time of the next event in the buffers.
-    pub(in crate::lines) fn stores_due(&self) -> u64 {
+    pub(crate) fn stores_due(&self) -> u64 {
         let harts = 0..self.levels.stores.parts.len();
         harts
             .map(|h| self.stores_due_of(h))
@@ -230,7 +231,7 @@ impl Coherence {
     }
 
     /// Lets what is due in the buffers take effect. Returns a hart that it concerns.
-    pub(in crate::lines) fn step_stores(&mut self, now: u64) -> usize {
+    pub(crate) fn step_stores(&mut self, now: u64) -> usize {
         let mut concerned = 0;
         for hart in 0..self.levels.stores.parts.len() {
             if self.stores_due_of(hart) > now {
@@ -373,7 +374,7 @@ impl Coherence {
     }
 
     /// The line of an entry arrives: its hart takes it from all others.
-    pub(in crate::lines) fn put_owned(&mut self, p: &UnderWay, now: u64) {
+    pub(crate) fn put_owned(&mut self, p: &UnderWay, now: u64) {
         let (hart, line) = (p.hart as usize, p.line);
         self.leave_buffers(line, Some(hart), Why::Probe, now);
         let (others, modified) = self.holders(hart, line);
@@ -418,7 +419,7 @@ impl Coherence {
     }
 
     /// Whether what a hart waits for has come.
-    pub(in crate::lines) fn has_come(&self, hart: usize, what: Awaits) -> bool {
+    pub fn has_come(&self, hart: usize, what: Awaits) -> bool {
         let b = self.buffers(hart);
         match what {
             Awaits::All => b.queue.is_empty() && b.combining.is_empty() && b.leaving.is_empty(),
@@ -456,7 +457,7 @@ impl Coherence {
     }
 
     /// A hart begins to wait for something that has not come. It is blocked until then, if harts can be.
-    pub(super) fn begin_wait(&mut self, hart: usize, what: Awaits, now: u64) {
+    pub fn begin_wait(&mut self, hart: usize, what: Awaits, now: u64) {
         let s = self.count_stores(hart);
         match what {
             Awaits::Room => s.room_waits += 1,
@@ -469,49 +470,50 @@ impl Coherence {
     }
 
     /// Ends a wait that is over, of a hart that is never blocked.
-    pub(super) fn wait_is_over(&mut self, hart: usize, now: u64) {
+    pub fn wait_is_over(&mut self, hart: usize, now: u64) {
         if let Some((what, since)) = self.buffers_mut(hart).waits.take() {
             self.count_wait(hart, what, now.saturating_sub(since));
         }
     }
 
     /// In which order stores leave the store buffer.
-    pub(super) fn drains(&self) -> Drain {
+    pub fn drains(&self) -> Drain {
         self.levels.stores.config.drain
     }
 
     /// Whether stores become visible in program order anyhow.
-    pub(super) fn keeps_store_order(&self) -> bool {
+    pub fn keeps_store_order(&self) -> bool {
         let c = &self.levels.stores.config;
         !c.combines() && (c.entries == 0 || c.drain == Drain::InOrder)
     }
 
     /// Core cycles that a load takes in addition that gets its bytes from the store buffer.
-    pub(super) fn forward_cycles(&self) -> u64 {
+    pub fn forward_cycles(&self) -> u64 {
         self.levels.stores.config.forward.into()
     }
 
     /// Whether a hart's store buffer has one entry, so that it was empty before that.
-    pub(super) fn has_begun_storing(&self, hart: usize) -> bool {
+    pub fn has_begun_storing(&self, hart: usize) -> bool {
         self.buffers(hart).queue.len() == 1
     }
 
     /// Whether a hart's store buffer is empty.
-    pub(super) fn is_drained(&self, hart: usize) -> bool {
+    pub fn is_drained(&self, hart: usize) -> bool {
         self.buffers(hart).queue.is_empty()
     }
 
     /// What a hint does.
-    pub(super) fn hint(&self, number: u8) -> crate::config::HintConfig {
+    pub fn hint(&self, number: u8) -> crate::config::HintConfig {
         self.levels.stores.hint(number)
     }
 
     /// What becomes of cached copies of lines that are combined.
-    pub(super) fn keeps_copies(&self) -> crate::config::Cached {
+    pub fn keeps_copies(&self) -> crate::config::Cached {
         self.levels.stores.config.cached
     }
 
-    pub(super) fn next_deed(&mut self) -> Option<Deed> {
+    /// What has to be done outside of the caches next.
+    pub fn next_deed(&mut self) -> Option<Deed> {
         self.levels.stores.deeds.pop_front()
     }
 

@@ -41,7 +41,7 @@ struct Harts {
 }
 
 impl Harts {
-    fn new(levels: &[LevelConfig]) -> Self {
+    pub fn new(levels: &[LevelConfig]) -> Self {
         Harts::with_first(levels, FirstConfig::default())
     }
 

@@ -22,7 +22,7 @@ struct Older {
 
 /// See the [module](self).
 #[derive(Clone, Debug, Default)]
-pub(super) struct Versions {
+pub(crate) struct Versions {
     /// Whether older states are tracked.
     on: bool,
     next: u64,
@@ -77,7 +77,7 @@ pub struct SavedVersions {
 }
 
 impl SavedVersions {
-    pub(crate) fn is_new(&self) -> bool {
+    pub fn is_new(&self) -> bool {
         self.next == 0
     }
 }
@@ -89,14 +89,14 @@ impl Coherence {
     }
 
     /// Whether older states of lines are kept.
-    pub(super) fn keeps_versions(&self) -> bool {
+    pub(crate) fn keeps_versions(&self) -> bool {
         self.levels.versions.on
     }
 
     /// A line is about to be stored to in a first-level cache. If levels have it modified, its
     /// present content becomes an older state. Returns the number of that state.
     #[inline(always)]
-    pub(crate) fn ages(&mut self, line: u64) -> Option<u64> {
+    pub fn ages(&mut self, line: u64) -> Option<u64> {
         if !self.levels.versions.on {
             return None;
         }

@@ -27,7 +27,7 @@ impl Lfsr {
 
 /// What a policy remembers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Victims {
+pub(crate) enum Victims {
     Lfsr(Lfsr),
     /// State of a xorshift generator.
     Random(u64),

@@ -1,8 +1,6 @@
 //! Stores, loads, fences and atomics of a hart whose stores are buffered, and hints of Zihintntl.
 
-use super::super::Awaited;
-use super::drain::Forward;
-use super::{Awaits, Bytes, Deed, Sent, Why};
+use super::{Awaited, Awaits, Bytes, Deed, Forward, Sent, Why};
 use crate::config::{Cached, Drain, HintConfig};
 use crate::hart::Hart;
 use crate::mem::write_ram;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The cycle until which each bank is busy; empty if banks are not modelled.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(super) struct Banks(Vec<u64>);
+pub(crate) struct Banks(Vec<u64>);
 
 impl Banks {
     /// `count` is a power of two.

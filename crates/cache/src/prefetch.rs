@@ -5,7 +5,7 @@
 //! page may belong to something else.
 
 use crate::config::{PrefetchConfig, Prefetcher};
-use crate::world::LineKind;
+use crate::LineKind;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -37,7 +37,7 @@ pub trait Prefetch: Send {
 
 /// A prefetcher that is brought along.
 #[derive(Clone)]
-pub(super) struct Brought(Arc<Mutex<Box<dyn Prefetch>>>);
+pub(crate) struct Brought(Arc<Mutex<Box<dyn Prefetch>>>);
 
 impl Brought {
     pub fn new(p: Box<dyn Prefetch>) -> Self {
@@ -95,7 +95,7 @@ const SURE: u32 = 16;
 /// The state of the prefetcher of a cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Guesses {
+pub(crate) struct Guesses {
     /// Prefetched lines in the cache that no hart has requested yet.
     pub unused: BTreeSet<u64>,
     /// `stride`: by instruction.

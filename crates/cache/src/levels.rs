@@ -19,8 +19,8 @@ use super::tags::{LineState, Tags, NO_SLOT};
 use super::versions::Versions;
 use super::Side;
 use crate::config::{HintConfig, Inclusion, LevelConfig, PrefetchConfig, Prefetcher};
-use crate::trap::NotNow;
-use crate::world::LineKind;
+use crate::LineKind;
+use crate::NotNow;
 use serde::{Deserialize, Serialize};
 
 /// Later times could overflow during a run.
@@ -28,7 +28,7 @@ const FAR: u64 = 1 << 62;
 
 /// One level.
 #[derive(Clone, Debug)]
-pub(super) struct Level {
+pub(crate) struct Level {
     pub config: LevelConfig,
     /// Its caches, in the order of their harts.
     pub caches: Caches,
@@ -42,14 +42,14 @@ pub(super) struct Level {
 /// State of a cache besides its tags.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Parts {
+pub(crate) struct Parts {
     pub mshrs: Mshrs,
     pub banks: Banks,
     pub guesses: Guesses,
 }
 
 impl Parts {
-    fn new(c: &LevelConfig) -> Self {
+    pub fn new(c: &LevelConfig) -> Self {
         Parts {
             mshrs: Mshrs::default(),
             banks: Banks::new(c.banks, c.bank_cycles),
@@ -101,7 +101,7 @@ impl Level {
     }
 
     /// Removes the line in an entry of a cache.
-    fn take(&mut self, cache: usize, entry: usize) {
+    pub fn take(&mut self, cache: usize, entry: usize) {
         let line = self.caches[cache].entry(entry).0;
         self.caches.take(cache, entry);
         self.gone(cache, line);
@@ -126,7 +126,7 @@ pub struct SavedLevel {
 
 /// All outer cache levels.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Levels {
+pub(crate) struct Levels {
     pub levels: Vec<Level>,
     /// Modified lines that the last level has evicted, for the running hart to send to memory, each
     /// with its version if that is an older one.
@@ -157,16 +157,18 @@ pub(super) struct Levels {
 
 /// A hart's request to the outer levels.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Want {
+pub struct Want {
+    /// Hart.
     pub hart: usize,
+    /// Physical address of the line.
     pub line: u64,
+    /// Why it is wanted.
     pub kind: LineKind,
     /// Program counter of the instruction.
     pub pc: u64,
     /// Core cycle.
     pub now: u64,
-    /// Whether a hart that has to wait is blocked: see
-    /// [`MemPort::BLOCKS`](crate::world::MemPort::BLOCKS).
+    /// Whether a hart that has to wait is blocked, and asks again later.
     pub blocks: bool,
     /// The hint of the instruction, if it has one with an effect.
     pub hint: Option<HintConfig>,
@@ -181,10 +183,11 @@ impl Want {
 
 /// Where a line was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub struct Found {
     /// Cycles from the request until the line is there or, if it comes from memory, until the last
     /// level has requested it.
     pub latency: u64,
+    /// Where it comes from.
     pub from: From,
     /// The level that has it, or to which it is coming; the number of levels for memory.
     pub level: usize,
@@ -196,7 +199,7 @@ pub(crate) struct Found {
 
 /// Where a line comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum From {
+pub enum From {
     /// A level has it.
     Level,
     /// No level has it.
@@ -297,13 +300,13 @@ impl Coherence {
     }
 
     /// Whether hints of Zihintntl do something.
-    pub(crate) fn has_hints(&self) -> bool {
+    pub fn has_hints(&self) -> bool {
         self.levels.stores.config.hints()
     }
 
     /// Whether there are outer cache levels.
     #[inline]
-    pub(crate) fn has_levels(&self) -> bool {
+    pub fn has_levels(&self) -> bool {
         !self.levels.levels.is_empty()
     }
 
@@ -313,7 +316,7 @@ impl Coherence {
     }
 
     /// Cycles from a request of a core to the level's answer; 0 where there is no such level.
-    pub(crate) fn level_latency(&self, level: usize) -> u32 {
+    pub fn level_latency(&self, level: usize) -> u32 {
         self.levels
             .levels
             .get(level)
@@ -321,19 +324,19 @@ impl Coherence {
     }
 
     /// Cycles from a request of a core to the last level's answer; 0 without outer levels.
-    pub(crate) fn last_latency(&self) -> u32 {
+    pub fn last_latency(&self) -> u32 {
         let last = self.levels.levels.last();
         last.map_or(0, |l| l.config.latency)
     }
 
     /// Whether the second level takes in the clean lines that the first level evicts.
     #[inline]
-    pub(crate) fn wants_clean(&self) -> bool {
+    pub fn wants_clean(&self) -> bool {
         self.wants_clean_at(0)
     }
 
     #[inline]
-    pub(super) fn wants_clean_at(&self, level: usize) -> bool {
+    pub(crate) fn wants_clean_at(&self, level: usize) -> bool {
         let l = self.levels.levels.get(level);
         l.is_some_and(|l| l.config.inclusion == Inclusion::Exclusive)
     }
@@ -344,7 +347,7 @@ impl Coherence {
     }
 
     /// The next filter slot of the running hart whose line is gone.
-    pub(crate) fn next_dropped(&mut self) -> Option<(Side, u16)> {
+    pub fn next_dropped(&mut self) -> Option<(Side, u16)> {
         self.levels.dropped.pop()
     }
 
@@ -357,7 +360,7 @@ impl Coherence {
 
     /// Looks a line up that a hart's first level lacks; levels that miss allocate it. `NotNow` if
     /// the hart has to wait for a miss status holding register.
-    pub(crate) fn fetch(&mut self, want: &Want) -> Result<Found, NotNow> {
+    pub fn fetch(&mut self, want: &Want) -> Result<Found, NotNow> {
         let Want {
             hart, line, now, ..
         } = *want;
@@ -476,7 +479,7 @@ impl Coherence {
     }
 
     /// The prefetcher of a level observes an access there, and predicts.
-    pub(super) fn learn(&mut self, k: usize, want: &Want, hit: bool) {
+    pub(crate) fn learn(&mut self, k: usize, want: &Want, hit: bool) {
         let level = &mut self.levels.levels[k];
         let c = level.config.prefetch;
         let cache = level.of(want.hart);
@@ -532,14 +535,14 @@ impl Coherence {
     }
 
     /// Passes on a line that a hart's first level evicts or cleans.
-    pub(crate) fn give(&mut self, hart: usize, line: u64, modified: bool, now: u64) {
+    pub fn give(&mut self, hart: usize, line: u64, modified: bool, now: u64) {
         self.levels.now = now;
         self.put(0, (hart, hart), line, modified, None);
     }
 
     /// A level receives a line from an inner cache of hart `of`; `by` is the running hart. If the
     /// line is modified, `version` is its version.
-    pub(super) fn put(
+    pub fn put(
         &mut self,
         k: usize,
         (of, by): (usize, usize),
@@ -583,7 +586,7 @@ impl Coherence {
     }
 
     /// Puts a line into a level, which evicts another one if necessary.
-    pub(super) fn allocate(
+    pub(crate) fn allocate(
         &mut self,
         k: usize,
         (of, by): (usize, usize),
@@ -614,7 +617,7 @@ impl Coherence {
 
     /// The line that a hart has waited for reaches its first-level cache. An inclusive level that has evicted it since
     /// it was requested, when there was no copy to take back, has it from now on again.
-    pub(super) fn include(&mut self, hart: usize, line: u64, now: u64) {
+    pub fn include(&mut self, hart: usize, line: u64, now: u64) {
         self.levels.now = now;
         for k in (0..self.levels.levels.len()).rev() {
             let level = &self.levels.levels[k];
@@ -691,7 +694,7 @@ impl Coherence {
         (copies, modified)
     }
 
-    pub(super) fn first_level(&mut self, side: Side) -> &mut Caches {
+    pub(crate) fn first_level(&mut self, side: Side) -> &mut Caches {
         match side {
             Side::Data => &mut self.l1d,
             Side::Inst => &mut self.l1i,
@@ -725,7 +728,7 @@ impl Coherence {
 
     /// Whether an outer cache that a hart does not share has a line; if it is modified there, also
     /// a hart of that cache.
-    pub(super) fn level_holders(&self, hart: usize, line: u64) -> (bool, Option<usize>) {
+    pub(crate) fn level_holders(&self, hart: usize, line: u64) -> (bool, Option<usize>) {
         let mut any = false;
         for level in &self.levels.levels {
             let mut mask = level.caches.mask(line, Some(level.of(hart)));
@@ -741,7 +744,7 @@ impl Coherence {
 
     /// Removes a line from every outer cache that a hart does not share (`exclusive`), or cleans it
     /// there.
-    pub(super) fn probe_levels(&mut self, hart: usize, line: u64, exclusive: bool) {
+    pub(crate) fn probe_levels(&mut self, hart: usize, line: u64, exclusive: bool) {
         for k in 0..self.levels.levels.len() {
             let level = &self.levels.levels[k];
             let mut mask = level.caches.mask(line, Some(level.of(hart)));
@@ -775,7 +778,7 @@ impl Coherence {
     /// harts share. If they share none, it goes into the requesting hart's last level and to memory.
     /// `by` is the running hart, or nobody.
     /// Returns the probe's latency in core cycles, `None` without outer levels.
-    pub(crate) fn hand_over(
+    pub fn hand_over(
         &mut self,
         (hart, by): (usize, usize),
         from: usize,
@@ -802,7 +805,7 @@ impl Coherence {
 
     /// Cleans a line in all levels, or removes it from them and from the instruction caches. Returns
     /// whether it was modified in one. `by` is the hart that asks.
-    pub(crate) fn clean_levels(&mut self, by: usize, line: u64, keep: bool) -> bool {
+    pub fn clean_levels(&mut self, by: usize, line: u64, keep: bool) -> bool {
         let mut modified = false;
         if !keep {
             let mut mask = self.l1i.mask(line, None);

@@ -1,7 +1,7 @@
 use crate::config::{
     CacheGeometry, FirstConfig, Inclusion, LevelConfig, Replacement, StoresConfig,
 };
-use crate::lines::{Coherence, LineState, Notice};
+use crate::{Coherence, LineState, Notice};
 
 const GEOMETRY: CacheGeometry = CacheGeometry {
     sets: 1,
@@ -89,7 +89,7 @@ fn a_copy_writes_what_is_due_when_it_is_due() {
     c.levels.begun.clear();
     assert_eq!(c.next_due(), 11);
     let mut copy = caches(2, 2);
-    copy.load(c.save(&[])).unwrap();
+    copy.load(c.save(|_, _, _| ())).unwrap();
     assert_eq!(copy.next_due(), 11);
     copy.check_left_over().unwrap();
 }

@@ -15,7 +15,7 @@ const ENTRIES: usize = 1 << 12;
 
 /// When a line moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Moves {
+pub struct Moves {
     /// Physical address; 0 for none, since no memory begins there.
     line: u64,
     /// Core cycle of the last move.

@@ -16,7 +16,7 @@ pub struct SavedStores {
 }
 
 impl SavedStores {
-    pub(crate) fn is_new(&self) -> bool {
+    pub fn is_new(&self) -> bool {
         self.harts.is_empty()
     }
 }

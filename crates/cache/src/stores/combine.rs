@@ -9,25 +9,25 @@ use crate::config::{Drain, Partial};
 
 impl Coherence {
     /// Whether some hart combines stores to a line.
-    pub(in crate::lines) fn is_combined(&self, line: u64) -> bool {
+    pub fn is_combined(&self, line: u64) -> bool {
         let mut all = self.levels.stores.parts.iter().flat_map(|b| &b.combining);
         all.any(|c| c.line == line)
     }
 
     /// A line that is combined although some cache has it; for checks.
-    pub(in crate::lines) fn combined_and_cached(&self) -> Option<u64> {
+    pub(crate) fn combined_and_cached(&self) -> Option<u64> {
         let all = self.levels.stores.parts.iter().flat_map(|b| &b.combining);
         let mut lines = all.map(|c| c.line);
         lines.find(|l| self.is_cached(*l))
     }
 
     /// Whether a hart combines stores to a line.
-    pub(super) fn combines(&self, hart: usize, line: u64) -> bool {
+    pub fn combines(&self, hart: usize, line: u64) -> bool {
         self.buffers(hart).combining.iter().any(|c| c.line == line)
     }
 
     /// Whether some cache for data has a line.
-    pub(super) fn is_cached(&self, line: u64) -> bool {
+    pub fn is_cached(&self, line: u64) -> bool {
         let levels = self.levels.levels.iter().map(|l| &l.caches);
         let mut all = [&self.l1d].into_iter().chain(levels);
         all.any(|c| {
@@ -37,7 +37,7 @@ impl Coherence {
     }
 
     /// A line fill buffer begins to combine stores to a line. False if none is free; the oldest line leaves then.
-    pub(super) fn begin_combining(&mut self, hart: usize, line: u64, now: u64, pc: u64) -> bool {
+    pub fn begin_combining(&mut self, hart: usize, line: u64, now: u64, pc: u64) -> bool {
         self.levels.stores.clock = self.levels.stores.clock.max(now);
         if !self.take_registers(hart, 0) {
             self.leave(hart, 0, Why::Register, now);
@@ -55,14 +55,14 @@ impl Coherence {
     }
 
     /// A hart needs a line fill buffer, and none is free: if none is about to be, the oldest combined line leaves.
-    pub(super) fn spare_register(&mut self, hart: usize, now: u64) {
+    pub fn spare_register(&mut self, hart: usize, now: u64) {
         if self.buffers(hart).leaving.is_empty() {
             self.leave(hart, 0, Why::Register, now);
         }
     }
 
     /// A store joins a combined line, which leaves if it is full.
-    pub(super) fn combine(&mut self, hart: usize, (addr, size, value): (u64, u8, u64), now: u64) {
+    pub fn combine(&mut self, hart: usize, (addr, size, value): (u64, u8, u64), now: u64) {
         let b = self.buffers_mut(hart);
         b.stats.nt_stores += 1;
         let mut all = b.combining.iter_mut().enumerate();
@@ -127,7 +127,7 @@ impl Coherence {
     }
 
     /// All combined lines of a hart leave.
-    pub(super) fn leave_all(&mut self, hart: usize, why: Why, now: u64) {
+    pub fn leave_all(&mut self, hart: usize, why: Why, now: u64) {
         while !self.buffers(hart).combining.is_empty() {
             self.leave(hart, 0, why, now);
         }
@@ -135,13 +135,7 @@ impl Coherence {
 
     /// A cache is going to get a line, or stores to it are to be ordered: it leaves all buffers in which it is
     /// combined. For the hart `of` the reason is `own`, for others a probe.
-    pub(in crate::lines) fn leave_buffers(
-        &mut self,
-        line: u64,
-        of: Option<usize>,
-        own: Why,
-        now: u64,
-    ) {
+    pub fn leave_buffers(&mut self, line: u64, of: Option<usize>, own: Why, now: u64) {
         for hart in 0..self.levels.stores.parts.len() {
             let mut all = self.buffers(hart).combining.iter();
             if let Some(i) = all.position(|c| c.line == line) {
@@ -152,7 +146,7 @@ impl Coherence {
     }
 
     /// Memory answers a write at a cycle: the line fill buffer is free from then on. False if it is none of these.
-    pub(in crate::lines) fn combined_came(&mut self, token: u64, cycle: u64) -> bool {
+    pub(crate) fn combined_came(&mut self, token: u64, cycle: u64) -> bool {
         let mut all = self.levels.stores.parts.iter_mut().enumerate();
         let found = all.find_map(|(hart, b)| {
             let l = b.leaving.iter_mut().find(|l| l.token == token)?;

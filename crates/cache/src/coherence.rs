@@ -35,7 +35,7 @@ pub struct Coherence {
     /// Lines that harts take from one another.
     pub(crate) contention: Contention,
     /// Outer cache levels.
-    pub(super) levels: Levels,
+    pub(crate) levels: Levels,
     notices: Vec<Vec<Notice>>,
     /// Which harts run, where several do at the same time.
     running: Vec<bool>,
@@ -45,6 +45,19 @@ pub struct Coherence {
 }
 
 impl Coherence {
+    /// Whether harts take a line from one another at a cycle.
+    #[inline(always)]
+    pub fn is_contended(&self, line: u64, cycle: u64) -> bool {
+        self.contention.is(line, cycle)
+    }
+
+    /// A set of a first-level cache, by a line of it, to which a prefetched line is coming, or a buffered store, since
+    /// the running hart has begun that: its filters have to give up the lines there.
+    #[inline]
+    pub fn next_begun(&mut self) -> Option<(Side, u64)> {
+        self.levels.begun.pop()
+    }
+
     /// For `harts` harts over `ram_bytes` of memory at `ram_base`.
     pub fn new(
         harts: usize,
@@ -105,17 +118,17 @@ impl Coherence {
     }
 
     /// For each page of memory, a bit for each line that holds decoded code.
-    pub(crate) fn code_marks(&self) -> &[u64] {
+    pub fn code_marks(&self) -> &[u64] {
         &self.code
     }
 
     /// Whether a line lies in memory.
-    pub(crate) fn inside(&self, line: u64) -> bool {
+    pub fn inside(&self, line: u64) -> bool {
         line >= self.ram_base && self.page(line) < self.code.len()
     }
 
     /// Notices not taken yet, by hart.
-    pub(crate) fn notices(&self) -> &[Vec<Notice>] {
+    pub fn notices(&self) -> &[Vec<Notice>] {
         &self.notices
     }
 
@@ -221,12 +234,12 @@ impl Coherence {
     }
 
     /// A hart took a line from another one.
-    pub(crate) fn moved(&mut self, line: u64, hart: usize, at: u64) {
+    pub fn moved(&mut self, line: u64, hart: usize, at: u64) {
         self.contention.moved(line, hart, at);
     }
 
     /// Takes a line that is contended off the filters of all harts but one, so that every access to it asks.
-    pub(crate) fn keep_off_filters(&mut self, hart: usize, line: u64) {
+    pub fn keep_off_filters(&mut self, hart: usize, line: u64) {
         let mut mask = self.l1d.mask(line, Some(hart));
         while let Some((h, i)) = self.l1d.next(line, &mut mask) {
             let slot = self.l1d[h].slot(i);
@@ -247,7 +260,7 @@ impl Coherence {
 
     /// [`Coherence::holders`], or `None` where it is certain at once that there are none.
     #[inline(always)]
-    pub(super) fn some_holders(&self, hart: usize, line: u64) -> Option<(bool, Option<usize>)> {
+    pub fn some_holders(&self, hart: usize, line: u64) -> Option<(bool, Option<usize>)> {
         if self.l1d.mask(line, Some(hart)) == 0 && !self.has_levels() {
             None
         } else {

@@ -7,7 +7,7 @@
 use super::ahead::{Target, NOBODY};
 use super::levels::Levels;
 use super::Coherence;
-use crate::world::LineKind;
+use crate::LineKind;
 use nagori_counters::{counters, is_zero};
 use serde::{Deserialize, Serialize};
 
@@ -100,7 +100,7 @@ impl CacheCounts {
     }
 
     /// A request of a kind looks a line up.
-    pub(super) fn look_up(&mut self, kind: LineKind, hit: bool) {
+    pub(crate) fn look_up(&mut self, kind: LineKind, hit: bool) {
         let (hits, misses) = match kind {
             LineKind::Store => (&mut self.store_hits, &mut self.store_misses),
             LineKind::Fetch => (&mut self.fetch_hits, &mut self.fetch_misses),
@@ -112,14 +112,14 @@ impl CacheCounts {
     }
 
     /// A miss has waited for a miss status holding register, and has it now.
-    pub(super) fn waited(&mut self, cycles: u64) {
+    pub(crate) fn waited(&mut self, cycles: u64) {
         self.mshr_allocations += 1;
         self.mshr_full += 1;
         self.mshr_full_cycles += cycles;
     }
 
     /// A modified line is passed on; `by` is the running hart, or nobody.
-    pub(super) fn wrote_back(&mut self, by: usize) {
+    pub(crate) fn wrote_back(&mut self, by: usize) {
         match by {
             NOBODY => self.writebacks_other += 1,
             _ => self.writebacks_demand += 1,
@@ -153,7 +153,8 @@ pub struct HartCounts {
 }
 
 impl HartCounts {
-    pub(super) fn new(levels: usize) -> Self {
+    /// Nothing counted yet, with so many outer levels.
+    pub fn new(levels: usize) -> Self {
         HartCounts {
             levels: vec![CacheCounts::default(); levels],
             ..HartCounts::default()
@@ -171,7 +172,7 @@ impl HartCounts {
     }
 
     /// The counts of a cache: 0 is L1D, 1 is L1I, then the outer levels follow.
-    pub(super) fn at(&mut self, place: usize) -> &mut CacheCounts {
+    pub(crate) fn at(&mut self, place: usize) -> &mut CacheCounts {
         match place {
             0 | 1 => &mut self.first[place],
             outer => &mut self.levels[outer - 2],
@@ -188,7 +189,7 @@ impl HartCounts {
 
 impl Coherence {
     /// A prefetch has begun for a hart; the level `source` has its line.
-    pub(super) fn count_prefetch(&mut self, target: Target, source: usize, hart: usize) {
+    pub(crate) fn count_prefetch(&mut self, target: Target, source: usize, hart: usize) {
         let place = match target {
             Target::First(side) => side as usize,
             Target::Level(k) => 2 + k,

@@ -20,19 +20,15 @@ use super::stores::Stores;
 use super::tags::{LineState, Tags, NO_SLOT};
 use super::Side;
 use crate::config::{FirstConfig, Prefetcher};
-use crate::hart::Hart;
-use crate::run::RunPoint;
-use crate::trap::NotNow;
-use crate::world::{LineKind, World};
 use nagori_counters::counters;
 use serde::{Deserialize, Serialize};
 
 /// Both kinds of first-level caches.
-pub(super) const SIDES: [Side; 2] = [Side::Data, Side::Inst];
+pub(crate) const SIDES: [Side; 2] = [Side::Data, Side::Inst];
 
 /// The first-level caches of one kind: what they have besides tags.
 #[derive(Clone, Debug, Default)]
-pub(super) struct First {
+pub(crate) struct First {
     pub config: FirstConfig,
     /// By hart; empty if they have neither MSHRs nor a prefetcher.
     pub parts: Vec<Parts>,
@@ -76,7 +72,7 @@ impl First {
 /// The miss that a hart works on, from the choice of the victim until the line is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Filling {
+pub(crate) struct Filling {
     side: Side,
     line: u64,
     /// The entry that is reserved for it.
@@ -142,7 +138,7 @@ pub struct SavedFirst {
 }
 
 impl SavedFirst {
-    pub(crate) fn is_new(&self) -> bool {
+    pub fn is_new(&self) -> bool {
         self.sides.is_empty()
     }
 }
@@ -162,7 +158,7 @@ impl Coherence {
 
     /// Whether some first-level cache has MSHRs or a prefetcher.
     #[inline(always)]
-    pub(crate) fn has_first(&self) -> bool {
+    pub fn has_first(&self) -> bool {
         self.levels.has_first
     }
 
@@ -192,18 +188,18 @@ impl Coherence {
 
     /// Whether a prefetched line is coming to the set of a line; see the [module](self).
     #[inline(always)]
-    pub(crate) fn is_guarded(&self, side: Side, hart: usize, line: u64) -> bool {
+    pub fn is_guarded(&self, side: Side, hart: usize, line: u64) -> bool {
         self.levels.has_first && self.guards(side, hart) & self.set_bit(side, hart, line) != 0
     }
 
     /// A bit for each set of a hart's first-level cache to which a prefetched line is coming.
-    pub(crate) fn guards(&self, side: Side, hart: usize) -> u64 {
+    pub fn guards(&self, side: Side, hart: usize) -> u64 {
         let guards = &self.levels.first[side as usize].guards;
         guards.get(hart).copied().unwrap_or(0)
     }
 
     /// Finds the sets to which prefetched lines are coming.
-    pub(super) fn find_guards(&mut self) {
+    pub(crate) fn find_guards(&mut self) {
         if !self.levels.has_first {
             return;
         }
@@ -226,14 +222,14 @@ impl Coherence {
     }
 
     /// Whether a hart works on a miss of a line of data.
-    pub(super) fn fills_line(&self, hart: usize, line: u64) -> bool {
+    pub(crate) fn fills_line(&self, hart: usize, line: u64) -> bool {
         let known = self.levels.fillings.get(hart).copied().flatten();
         known.is_some_and(|f| f.side == Side::Data && f.line == line)
     }
 
     /// Whether a hart's first-level cache lacks a line that its prefetcher has predicted. Lines that
     /// the hart has modified are not prefetched as code.
-    pub(super) fn first_lacks(&self, side: Side, hart: usize, line: u64) -> bool {
+    pub(crate) fn first_lacks(&self, side: Side, hart: usize, line: u64) -> bool {
         let own = self.l1d[hart].find(line).map(|i| self.l1d[hart].entry(i).1);
         self.tags(side, hart).find(line).is_none()
             && (side == Side::Data || own != Some(LineState::Dirty))
@@ -241,7 +237,7 @@ impl Coherence {
 
     /// A prefetch into a first-level cache has begun; the running hart's filter has to give up the
     /// lines of its set.
-    pub(super) fn begun_first(&mut self, side: Option<Side>, hart: usize, line: u64) {
+    pub(crate) fn begun_first(&mut self, side: Option<Side>, hart: usize, line: u64) {
         if let Some(side) = side {
             let bit = self.set_bit(side, hart, line);
             self.levels.first[side as usize].guards[hart] |= bit;
@@ -250,7 +246,7 @@ impl Coherence {
     }
 
     /// The prefetcher of a first-level cache observes an access, and predicts.
-    pub(super) fn learn_first(&mut self, want: &Want) {
+    pub(crate) fn learn_first(&mut self, want: &Want) {
         let side = want.side();
         let first = &mut self.levels.first[side as usize];
         if !first.prefetches() {
@@ -275,14 +271,14 @@ impl Coherence {
     }
 
     /// Whether a line is in a hart's first-level cache because of a prefetch, and has not been used.
-    pub(super) fn is_unused(&self, side: Side, hart: usize, line: u64) -> bool {
+    pub fn is_unused(&self, side: Side, hart: usize, line: u64) -> bool {
         let first = &self.levels.first[side as usize];
         let mut parts = first.parts.get(hart).into_iter();
         parts.any(|p| p.guesses.unused.contains(&line))
     }
 
     /// A prefetched line is used for the first time.
-    pub(super) fn used_first(&mut self, want: &Want) {
+    pub fn used_first(&mut self, want: &Want) {
         let first = &mut self.levels.first[want.side() as usize];
         first.parts[want.hart].guesses.unused.remove(&want.line);
         first.stats.prefetch_useful += 1;
@@ -292,7 +288,7 @@ impl Coherence {
     /// A line is removed from a first-level cache: if it was prefetched and never used, the prefetch
     /// was useless.
     #[inline(always)]
-    pub(super) fn left_first(&mut self, side: Side, hart: usize, line: u64) {
+    pub fn left_first(&mut self, side: Side, hart: usize, line: u64) {
         if self.levels.has_first {
             let first = &mut self.levels.first[side as usize];
             let part = first.parts.get_mut(hart);
@@ -303,7 +299,7 @@ impl Coherence {
 
     /// A hart works on a miss from now on; what it has done for the same line stays as it is.
     #[inline(always)]
-    pub(super) fn filling(&mut self, side: Side, hart: usize, line: u64) {
+    pub fn filling(&mut self, side: Side, hart: usize, line: u64) {
         if self.levels.has_first {
             self.begin_filling(side, hart, line);
         }
@@ -319,27 +315,27 @@ impl Coherence {
     }
 
     /// Whether a hart has begun to work on a miss of a line, so that no prefetch brings it.
-    pub(super) fn has_begun(&self, hart: usize, side: Side, line: u64) -> bool {
+    pub fn has_begun(&self, hart: usize, side: Side, line: u64) -> bool {
         let known = self.levels.fillings.get(hart);
         known.is_none_or(|f| f.is_some_and(|f| (f.side, f.line) == (side, line)))
     }
 
     /// The entry for the line that a hart works on is chosen: no prefetched line takes it.
-    pub(super) fn reserve(&mut self, hart: usize, entry: usize) {
+    pub fn reserve(&mut self, hart: usize, entry: usize) {
         if let Some(Some(f)) = self.levels.fillings.get_mut(hart) {
             f.entry = Some(entry as u32);
         }
     }
 
     /// Whether an entry is still the one for the line that a hart works on.
-    pub(super) fn is_reserved(&self, hart: usize, entry: usize) -> bool {
+    pub fn is_reserved(&self, hart: usize, entry: usize) -> bool {
         let known = self.levels.fillings.get(hart);
         known.is_none_or(|f| f.is_some_and(|f| f.entry == Some(entry as u32)))
     }
 
     /// A hart's miss is complete, or given up. A prefetch that was held for it is complete, too.
     #[inline(always)]
-    pub(super) fn filled_first(&mut self, hart: usize) {
+    pub fn filled_first(&mut self, hart: usize) {
         if self.levels.has_first && self.levels.fillings[hart].take().is_some() {
             let mut any = false;
             for p in &mut self.levels.ahead.under_way {
@@ -355,7 +351,7 @@ impl Coherence {
 
     /// Whether the hart of a prefetch works on a miss of the same line, but has not requested it yet.
     /// Then the line waits for that request.
-    pub(super) fn is_about_to_ask(&self, p: &UnderWay) -> bool {
+    pub(crate) fn is_about_to_ask(&self, p: &UnderWay) -> bool {
         let same = |f: &Filling| Some(f.side) == p.first && f.line == p.line;
         let known = self.levels.fillings.get(p.hart as usize);
         known.is_some_and(|f| f.as_ref().is_some_and(same)) && !p.void
@@ -364,7 +360,7 @@ impl Coherence {
     /// Prefetches of a line into first-level caches are no longer wanted, except those of one hart:
     /// the line is stored to, or flushed from all caches.
     #[inline(always)]
-    pub(super) fn void_prefetches(&mut self, line: u64, but: usize) {
+    pub fn void_prefetches(&mut self, line: u64, but: usize) {
         if self.levels.has_first {
             self.void(|p| p.line == line && p.hart as usize != but);
         }
@@ -380,7 +376,7 @@ impl Coherence {
     }
 
     /// Empties a hart's first-level instruction cache; what is coming to it is no longer wanted.
-    pub(crate) fn empty_l1i(&mut self, hart: usize) {
+    pub fn empty_l1i(&mut self, hart: usize) {
         if self.levels.has_first {
             self.void(|p| p.first == Some(Side::Inst) && p.hart as usize == hart);
             let lines: Vec<u64> = self.l1i[hart].lines().collect();
@@ -392,7 +388,7 @@ impl Coherence {
     }
 
     /// A prefetched line arrives at a first-level cache. Its hart does not run.
-    pub(super) fn put_first(&mut self, side: Side, p: &UnderWay) {
+    pub(crate) fn put_first(&mut self, side: Side, p: &UnderWay) {
         let (hart, line) = (p.hart as usize, p.line);
         let (others, modified) = self.holders(hart, line);
         let unwanted = p.void || modified.is_some() || self.is_combined(line);
@@ -431,7 +427,7 @@ impl Coherence {
     }
 
     /// Moves a line out of an exclusive level. Returns whether it is modified.
-    pub(super) fn move_up(&mut self, k: usize, hart: usize, line: u64) -> bool {
+    pub(crate) fn move_up(&mut self, k: usize, hart: usize, line: u64) -> bool {
         let level = &mut self.levels.levels[k];
         let of = level.of(hart);
         let Some(i) = level.caches[of].find(line) else {
@@ -446,7 +442,7 @@ impl Coherence {
 
     /// Removes a line from a hart's first-level cache, if necessary, for a prefetched one. Returns
     /// the entry; `None` if the only one is reserved.
-    pub(super) fn make_room(&mut self, side: Side, hart: usize, line: u64) -> Option<usize> {
+    pub(crate) fn make_room(&mut self, side: Side, hart: usize, line: u64) -> Option<usize> {
         let filling = self.levels.fillings[hart].filter(|f| f.side == side);
         let reserved = filling.and_then(|f| f.entry).map(|i| i as usize);
         let cache = &mut self.first_level(side)[hart];
@@ -513,7 +509,7 @@ impl Coherence {
 
     /// Checks that each unused prefetched line is in its cache, and that no filter covers a line of a
     /// guarded set. The first violation is the error.
-    pub(crate) fn check_first(&self) -> Result<(), String> {
+    pub fn check_first(&self) -> Result<(), String> {
         for side in SIDES {
             let first = &self.levels.first[side as usize];
             for (hart, part) in first.parts.iter().enumerate() {
@@ -530,103 +526,6 @@ impl Coherence {
             }
         }
         Ok(())
-    }
-}
-
-impl Hart {
-    /// Before the hart looks at the set of a line in one of its first-level caches: if a prefetched
-    /// line is coming there, that happens only while no other hart and no event is behind.
-    #[inline(always)]
-    pub(crate) fn in_order<Wd: World>(
-        &mut self,
-        w: &mut Wd,
-        side: Side,
-        line: u64,
-        at: RunPoint,
-    ) -> Result<(), NotNow> {
-        if w.coherence().is_guarded(side, self.id, line) {
-            self.await_arrivals(w, at)
-        } else {
-            Ok(())
-        }
-    }
-
-    /// As [`Hart::in_order`], before the hart looks at any set of the cache.
-    pub(crate) fn all_in_order<Wd: World>(
-        &mut self,
-        w: &mut Wd,
-        side: Side,
-        at: RunPoint,
-    ) -> Result<(), NotNow> {
-        match w.coherence().guards(side, self.id) {
-            0 => Ok(()),
-            _ => self.await_arrivals(w, at),
-        }
-    }
-
-    #[cold]
-    fn await_arrivals<Wd: World>(&mut self, w: &mut Wd, at: RunPoint) -> Result<(), NotNow> {
-        self.bus_free(at)?;
-        if !Wd::BLOCKS {
-            self.catch_up(w, at);
-            self.settle_levels(w, self.cycle, at);
-        }
-        Ok(())
-    }
-
-    /// A line is used that is present. If it is the first use of a prefetched line, the prefetcher
-    /// observes it.
-    #[inline(always)]
-    pub(super) fn uses_line<Wd: World>(
-        &mut self,
-        w: &mut Wd,
-        line: u64,
-        kind: LineKind,
-        at: RunPoint,
-    ) -> Result<(), NotNow> {
-        let c = w.coherence();
-        if c.has_first() && c.is_unused(Side::of(kind), self.id, line) {
-            self.first_use(w, line, kind, at)
-        } else {
-            Ok(())
-        }
-    }
-
-    #[cold]
-    fn first_use<Wd: World>(
-        &mut self,
-        w: &mut Wd,
-        line: u64,
-        kind: LineKind,
-        at: RunPoint,
-    ) -> Result<(), NotNow> {
-        self.bus_free(at)?;
-        let want = self.want(w, line, kind, at);
-        let c = w.coherence();
-        c.used_first(&want);
-        // Prefetched lines are looked up in all levels before they are requested from memory.
-        let asked = self.cycle + u64::from(c.last_latency());
-        self.prefetch(w, (want.now, asked), at);
-        self.settle_levels(w, asked, at);
-        Ok(())
-    }
-
-    /// The filters give up the lines of sets to which prefetched lines are coming from now on.
-    pub(super) fn guard_sets<Wd: World>(&mut self, w: &mut Wd) {
-        let (id, c) = (self.id, w.coherence());
-        while let Some((side, line)) = c.levels.begun.pop() {
-            let (filter, cache) = match side {
-                Side::Data => (&mut self.data, &mut c.l1d[id]),
-                Side::Inst => (&mut self.fetch, &mut c.l1i[id]),
-            };
-            filter.settle(cache, line);
-            let start = cache.set_start(line);
-            for i in start..start + cache.ways() {
-                filter.release(cache, i);
-            }
-            // Translated code does not look at a line again that it goes on in.
-            self.recheck |= side == Side::Inst;
-        }
     }
 }
 

@@ -8,7 +8,7 @@ use super::level_stats::LevelStats;
 use super::levels::{From, Want};
 use super::tags::LineState;
 use crate::config::{CacheGeometry, LevelConfig, PrefetchConfig};
-use crate::world::LineKind;
+use crate::LineKind;
 use std::collections::VecDeque;
 
 /// What a program does with a line.
@@ -227,7 +227,8 @@ impl Standalone {
         i
     }
 
-    fn fetch(&mut self, hart: usize, line: u64) {
+    /// A hart fetches instructions of a line.
+    pub fn fetch(&mut self, hart: usize, line: u64) {
         self.stats.fetches += 1;
         if let Some(i) = self.c.l1i[hart].find(line) {
             self.c.l1i[hart].touch(i);

@@ -16,7 +16,7 @@ impl Coherence {
     }
 
     /// Checks that nothing is left that a hart was to do at once: none runs. The first violation is the error.
-    pub(crate) fn check_left_over(&self) -> Result<(), String> {
+    pub fn check_left_over(&self) -> Result<(), String> {
         let l = &self.levels;
         let all = [
             (!l.dropped.is_empty(), "a filter slot to be emptied"),
@@ -33,7 +33,7 @@ impl Coherence {
 
     /// Checks that inclusive levels hold every line of their inner caches, and that the sharer
     /// directories are right. The first violation is the error.
-    pub(crate) fn check_levels(&self) -> Result<(), String> {
+    pub fn check_levels(&self) -> Result<(), String> {
         let levels = self.levels.levels.iter().map(|l| &l.caches);
         let all = [&self.l1d, &self.l1i].into_iter().chain(levels);
         if let Some(k) = { all }.position(|c| !c.check()) {

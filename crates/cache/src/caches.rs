@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 const NOTED_FROM: usize = 5;
 
 /// A mask with the bits of a range set.
-pub(super) fn bits(of: &std::ops::Range<usize>) -> u32 {
+pub(crate) fn bits(of: &std::ops::Range<usize>) -> u32 {
     ((1u64 << of.end) - (1u64 << of.start)) as u32
 }
 
@@ -24,7 +24,7 @@ struct Sharers {
 
 impl Sharers {
     /// For that many lines at most.
-    fn new(lines: usize) -> Self {
+    pub fn new(lines: usize) -> Self {
         let bits = (2 * lines.max(1)).next_power_of_two().trailing_zeros();
         Self {
             table: vec![(0, 0); 1 << bits],
@@ -136,7 +136,8 @@ impl DerefMut for Caches {
 }
 
 impl Caches {
-    pub(crate) fn new(tags: Vec<Tags>) -> Self {
+    /// These caches, with what they hold.
+    pub fn new(tags: Vec<Tags>) -> Self {
         let directory = Directory::of(&tags);
         Caches { tags, directory }
     }
@@ -168,7 +169,7 @@ impl Caches {
 
     /// Puts a line into an entry of a cache, in the place of what is there.
     #[inline(always)]
-    pub(crate) fn put(&mut self, cache: usize, entry: usize, line: u64, state: LineState) {
+    pub fn put(&mut self, cache: usize, entry: usize, line: u64, state: LineState) {
         let tags = &mut self.tags[cache];
         match &mut self.directory {
             Directory::Single => {}
@@ -186,7 +187,7 @@ impl Caches {
 
     /// Takes the line out of an entry of a cache.
     #[inline(always)]
-    pub(crate) fn take(&mut self, cache: usize, entry: usize) {
+    pub fn take(&mut self, cache: usize, entry: usize) {
         let tags = &mut self.tags[cache];
         let (old, was) = tags.entry(entry);
         tags.set(entry, 0, LineState::Invalid);
