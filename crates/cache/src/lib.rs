@@ -1,9 +1,9 @@
-//! Caches of several harts, kept coherent: first-level caches with what is in front of them for stores, and outer levels
-//! that harts share, with MSHRs, banks, prefetchers and every replacement policy.
+//! Caches of several harts, kept coherent: first-level caches with what is in front of them for stores, and outer
+//! levels that harts share, with MSHRs, banks, prefetchers and every replacement policy.
 //!
-//! The crate knows no core and no memory: it says what a request finds, what is evicted and passed on, who has to wait
-//! for what, and when the next event is. Whoever owns it sends the requests, and blocks and wakes harts. Time is in core
-//! cycles.
+//! The crate knows no core and no memory: it says what a request finds, what is evicted and passed on, who has to
+//! wait for what, and when the next event is. Whoever owns it sends the requests, and blocks and wakes harts. Time is
+//! in core cycles.
 //!
 //! - [`Coherence`]: all of them, and the requests of harts;
 //! - [`Tags`]: one cache;

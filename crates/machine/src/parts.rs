@@ -2,9 +2,8 @@
 
 use super::MachineError;
 use nagori_hart::config::{
-    CacheGeometry, Cached, CoreTiming, Drain, Ext, FirstConfig, HartConfig, HintConfig, Inclusion,
-    LevelConfig, Partial, PredictorGeometry, PrefetchConfig, Prefetcher, Replacement, StoresConfig,
-    TlbGeometry,
+    CacheGeometry, CoreTiming, Ext, FirstConfig, HartConfig, HintConfig, LevelConfig,
+    PredictorGeometry, PrefetchConfig, StoresConfig, TlbGeometry,
 };
 use nagori_hart::lines::standalone::Standalone;
 use nagori_platform::config::{self, IomapKind, Machine as Resolved, TlbConfig};
@@ -14,7 +13,7 @@ fn cache(c: &nagori_platform::config::CacheConfig) -> CacheGeometry {
         sets: c.sets() as u32,
         ways: c.ways,
         line: c.line,
-        replacement: replacement(c.replacement),
+        replacement: c.replacement,
     }
 }
 
@@ -25,16 +24,12 @@ pub fn levels(c: &config::MachineConfig) -> Vec<LevelConfig> {
             sets: l.sets() as u32,
             ways: l.ways,
             line: 64,
-            replacement: replacement(l.replacement),
+            replacement: l.replacement,
         },
         shared_by: l.shared_by.harts(),
         latency: l.latency,
         probe_latency: l.probe_latency,
-        inclusion: match l.inclusion {
-            config::Inclusion::Inclusive => Inclusion::Inclusive,
-            config::Inclusion::NonInclusive => Inclusion::NonInclusive,
-            config::Inclusion::Exclusive => Inclusion::Exclusive,
-        },
+        inclusion: l.inclusion,
         write_through: l.write == config::WritePolicy::Through,
         mshrs: l.mshrs.unwrap_or(0),
         banks: l.banks,
@@ -58,14 +53,6 @@ pub fn first(c: &config::MachineConfig, core: &CoreTiming) -> [FirstConfig; 2] {
 
 /// Store buffers, and what hints of Zihintntl do where harts have them.
 fn stores(c: &config::MachineConfig) -> StoresConfig {
-    let order = |o: config::DrainOrder| match o {
-        config::DrainOrder::InOrder => Drain::InOrder,
-        config::DrainOrder::Any => Drain::Any,
-    };
-    let partial = |p: config::PartialWrite| match p {
-        config::PartialWrite::Masked => Partial::Masked,
-        config::PartialWrite::ReadModifyWrite => Partial::ReadModifyWrite,
-    };
     let bits = |names: &[String]| {
         let all = names.iter().filter_map(|n| c.cache_bit(n));
         all.fold(0, |bits, b| bits | 1 << b)
@@ -79,7 +66,7 @@ fn stores(c: &config::MachineConfig) -> StoresConfig {
     let none = [HintConfig::default(); 4];
     StoresConfig {
         entries: b.entries,
-        drain: order(b.drain),
+        drain: b.drain,
         coalesce: b.coalesce,
         forward: b.forward_cycles,
         interval: b.drain_cycles,
@@ -88,38 +75,20 @@ fn stores(c: &config::MachineConfig) -> StoresConfig {
         } else {
             none
         },
-        order: order(n.evict),
-        cached: match n.cached_copy {
-            config::CachedCopy::Invalidate => Cached::Invalidate,
-            config::CachedCopy::Update => Cached::Update,
-        },
-        partial: [partial(n.partial_dram), partial(n.partial_nvmm)],
+        order: n.evict,
+        cached: n.cached_copy,
+        partial: [n.partial_dram, n.partial_nvmm],
         nvmm_base: c.memory.nvmm_base(),
     }
 }
 
 fn prefetch(t: &config::Traffic) -> PrefetchConfig {
     PrefetchConfig {
-        prefetcher: match t.prefetcher {
-            config::Prefetcher::None => Prefetcher::None,
-            config::Prefetcher::NextLine => Prefetcher::NextLine,
-            config::Prefetcher::Stride => Prefetcher::Stride,
-            config::Prefetcher::Stream => Prefetcher::Stream,
-        },
+        prefetcher: t.prefetcher,
         degree: t.degree,
         distance: t.distance,
         entries: t.entries,
         confidence: t.confidence,
-    }
-}
-
-fn replacement(r: config::Replacement) -> Replacement {
-    match r {
-        config::Replacement::Lfsr => Replacement::Lfsr,
-        config::Replacement::Random => Replacement::Random,
-        config::Replacement::Lru => Replacement::Lru,
-        config::Replacement::TreePlru => Replacement::TreePlru,
-        config::Replacement::Srrip => Replacement::Srrip,
     }
 }
 

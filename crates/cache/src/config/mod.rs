@@ -5,23 +5,22 @@ mod stores;
 use serde::{Deserialize, Serialize};
 pub use stores::{Cached, Drain, Hint, HintConfig, Partial, StoresConfig};
 
-/// Which line of a set is replaced.
+/// Replacement policy of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Replacement {
-    /// Any line, chosen by a linear-feedback shift register. Hits have no effect.
+    /// Pseudo-random, by a linear-feedback shift register that ignores hits, as in Rocket.
     #[default]
     Lfsr,
-    /// An empty one, else a random one. Hits have no effect.
+    /// An empty entry, else a random one.
     Random,
-    /// An empty one, else the one used least recently. For this one and those below, the filter in
-    /// front of a first-level cache notes when each line was used.
+    /// Least recently used. A first-level cache sees every access then, which makes timed runs
+    /// slower; so it does with `tree-plru` and `srrip`.
     Lru,
-    /// An empty one, else the one that a tree of bits points to, each of which points away from
-    /// the half used last.
+    /// Pseudo-LRU by a tree of bits.
     TreePlru,
-    /// An empty one, else one that is not expected again for long: static re-reference interval
-    /// prediction with two bits, hit priority (Jaleel et al., ISCA 2010).
+    /// Static re-reference interval prediction with two bits and hit priority (Jaleel et al., ISCA 2010).
     Srrip,
 }
 
@@ -52,16 +51,17 @@ pub struct CacheGeometry {
     pub replacement: Replacement,
 }
 
-/// Relation of an outer level to its inner caches.
+/// Relation of a level to the caches nearer to the cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Inclusion {
-    /// It holds all of their lines: when it evicts a line, their copies are removed.
+    /// It holds all of their lines: a line that it evicts is removed from them, too.
     Inclusive,
-    /// It keeps every line that passes through it, until it is evicted.
+    /// It keeps every line that passes through it, until the line is evicted.
     NonInclusive,
-    /// It holds what they have evicted: lines from memory pass it by, and a hit moves the line to
-    /// the requester.
+    /// It holds what they have evicted: lines from memory pass it by, and a hit for data moves the
+    /// line to the core unless other harts have it, too.
     Exclusive,
 }
 
@@ -115,14 +115,16 @@ impl Default for LevelConfig {
 }
 
 /// How a prefetcher predicts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Prefetcher {
     /// No prefetcher.
     #[default]
     None,
     /// The lines that follow the requested one.
     NextLine,
-    /// Accesses of an instruction at equal distances.
+    /// Accesses of an instruction at equal distances, by its program counter.
     Stride,
     /// Accesses in ascending or descending order within a page of 4 KiB.
     Stream,

@@ -1,33 +1,41 @@
 //! Parameters of what is between a core and its data cache for stores: the store buffer, and what the hints of
 //! Zihintntl do, among it the line fill buffers that combine non-temporal stores.
 
-/// In which order buffered stores leave.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+use serde::{Deserialize, Serialize};
+
+/// In which order stores leave their buffers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Drain {
-    /// As they came: stores of a hart become visible in program order.
+    /// In program order.
     #[default]
     InOrder,
     /// Each as soon as it can.
     Any,
 }
 
-/// What becomes of a cached copy of a line to which a store is combined.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What becomes of cached copies of a line to which a store is combined.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Cached {
-    /// It is written back, if it is modified, and leaves all caches first.
+    /// They are written back, if they are modified, and invalidated first.
     #[default]
     Invalidate,
-    /// The store is done there, as one without a hint.
+    /// The store is done in the caches, as one without a hint.
     Update,
 }
 
-/// How a combined line of which bytes are missing is written to memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// How parts of lines are written to memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Partial {
     /// By one write with a mask.
     #[default]
     Masked,
-    /// The line is read and written by the controller, as memory with error correction needs it.
+    /// The line is read before it is written, as by a controller with error correction.
     ReadModifyWrite,
 }
 

@@ -1,7 +1,7 @@
 //! Descriptions of outer cache levels, and of the MSHRs and prefetcher of any cache.
 
-use super::types::Replacement;
 use super::{ConfigError, Place, Size, Source};
+use nagori_cache::config::{Inclusion, Prefetcher, Replacement};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
@@ -71,21 +71,6 @@ pub struct LevelConfig {
     pub prefetch_confidence: u32,
 }
 
-/// How a prefetcher predicts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Prefetcher {
-    /// No prefetcher.
-    #[default]
-    None,
-    /// The lines that follow the requested one.
-    NextLine,
-    /// Accesses of an instruction at equal distances, by its program counter.
-    Stride,
-    /// Accesses in ascending or descending order within a page of 4 KiB.
-    Stream,
-}
-
 fn one() -> u32 {
     1
 }
@@ -147,19 +132,6 @@ impl SharedBy {
             SharedBy::All(All::All) => MAX_HARTS,
         }
     }
-}
-
-/// Relation of a level to the caches nearer to the cores.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Inclusion {
-    /// It holds all of their lines: a line that it evicts is removed from them, too.
-    Inclusive,
-    /// It keeps every line that passes through it, until the line is evicted.
-    NonInclusive,
-    /// It holds what they have evicted: lines from memory pass it by, and a hit for data moves the
-    /// line to the core unless other harts have it, too.
-    Exclusive,
 }
 
 /// What happens to modified lines that arrive at a level.

@@ -1,10 +1,11 @@
 //! Ranges and relations that the types do not express.
 
-use super::cache::{Prefetcher, SharedBy, Traffic, MAX_HARTS};
+use super::cache::{SharedBy, Traffic, MAX_HARTS};
 use super::devices::{slot_names, SlotConfig, SlotKind, MAX_SLOTS};
 use super::frequency::Frequency;
 use super::types::*;
 use super::{ConfigError, Place, Source};
+use nagori_cache::config::{Prefetcher, Replacement};
 use nagori_hart::config::{Ext, Extensions};
 
 /// An impossible value.

@@ -17,7 +17,7 @@ mod size;
 mod stores;
 mod types;
 
-pub use cache::{All, Inclusion, LevelConfig, Prefetcher, SharedBy, Traffic, WritePolicy};
+pub use cache::{All, LevelConfig, SharedBy, Traffic, WritePolicy};
 pub use devices::{
     slot_names, BlockConfig, ShareConfig, SlotConfig, SlotKind, DISK_LATENCIES, MAX_SLOTS,
 };
@@ -26,13 +26,11 @@ pub use frequency::Frequency;
 pub use iomap::{IomapConfig, IomapDma, IomapKind, IomapReplacement};
 pub use library::{embedded, Library, Source, DEFAULT_CONTROLLER, DEFAULT_MACHINE, ENV};
 pub use locate::Place;
+pub use nagori_cache::config::{Cached, Drain, Inclusion, Partial, Prefetcher, Replacement};
 pub use nagori_memtime::{params::RpTest, Method};
 pub use region::{Region, RegionConfig, RegionFile};
 pub use size::Size;
-pub use stores::{
-    CachedCopy, DrainOrder, HintConfig, HintedStore, NontemporalConfig, PartialWrite,
-    StoreBufferConfig,
-};
+pub use stores::{HintConfig, HintedStore, NontemporalConfig, StoreBufferConfig};
 pub use types::*;
 
 use nagori_values::{hint, types_in_words};

@@ -2,6 +2,7 @@
 
 use super::check::{ensure, within, Problem};
 use super::types::MachineConfig;
+use nagori_cache::config::{Cached, Drain, Partial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +14,7 @@ pub struct StoreBufferConfig {
     /// buffers with which the lines of entries are requested.
     pub entries: u32,
     /// In which order entries are written to the data cache.
-    pub drain: DrainOrder,
+    pub drain: Drain,
     /// Whether a store joins an entry of the same line: in order the newest one only, otherwise any.
     pub coalesce: bool,
     /// Core cycles that a load takes in addition to a hit if it gets its bytes from the buffer, 0 to 1000.
@@ -22,29 +23,19 @@ pub struct StoreBufferConfig {
     pub drain_cycles: u32,
 }
 
-/// In which order stores leave their buffers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum DrainOrder {
-    /// In program order.
-    InOrder,
-    /// Each as soon as it can.
-    Any,
-}
-
 /// What accesses under hints of Zihintntl do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NontemporalConfig {
     /// In which order combined lines leave their line fill buffers: `any` (a full one at once; the oldest when one is
     /// needed) or `in-order` (never before an older one).
-    pub evict: DrainOrder,
+    pub evict: Drain,
     /// What becomes of cached copies of a line when a store to it is to be combined.
-    pub cached_copy: CachedCopy,
+    pub cached_copy: Cached,
     /// How a combined line of which bytes are missing is written to DRAM.
-    pub partial_dram: PartialWrite,
+    pub partial_dram: Partial,
     /// How a combined line of which bytes are missing is written to NVMM, from `memory.nvmm_boundary` on.
-    pub partial_nvmm: PartialWrite,
+    pub partial_nvmm: Partial,
     /// Accesses under `ntl.p1`.
     pub p1: HintConfig,
     /// Accesses under `ntl.pall`.
@@ -53,26 +44,6 @@ pub struct NontemporalConfig {
     pub s1: HintConfig,
     /// Accesses under `ntl.all`.
     pub all: HintConfig,
-}
-
-/// What becomes of cached copies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum CachedCopy {
-    /// They are written back, if they are modified, and invalidated first.
-    Invalidate,
-    /// The store is done in the caches, as one without a hint.
-    Update,
-}
-
-/// How parts of lines are written to memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum PartialWrite {
-    /// By one write with a mask.
-    Masked,
-    /// The line is read before it is written, as by a controller with error correction.
-    ReadModifyWrite,
 }
 
 /// What accesses under a hint do.
@@ -101,7 +72,7 @@ impl Default for StoreBufferConfig {
     fn default() -> Self {
         StoreBufferConfig {
             entries: 0,
-            drain: DrainOrder::InOrder,
+            drain: Drain::InOrder,
             coalesce: true,
             forward_cycles: 0,
             drain_cycles: 1,
@@ -113,10 +84,10 @@ impl Default for NontemporalConfig {
     fn default() -> Self {
         let hint = HintConfig::default;
         NontemporalConfig {
-            evict: DrainOrder::Any,
-            cached_copy: CachedCopy::Invalidate,
-            partial_dram: PartialWrite::Masked,
-            partial_nvmm: PartialWrite::Masked,
+            evict: Drain::Any,
+            cached_copy: Cached::Invalidate,
+            partial_dram: Partial::Masked,
+            partial_nvmm: Partial::Masked,
             p1: hint(),
             pall: hint(),
             s1: hint(),
@@ -203,10 +174,9 @@ pub(super) fn check(c: &MachineConfig) -> Result<(), Problem> {
                 "`l1d` holds what its core accesses: expected an outer level, or `l1d` in `last`"
                     .into()
             })?;
-            let inclusive = c
-                .levels()
-                .into_iter()
-                .any(|(n, l)| n == level && l.inclusion == super::Inclusion::Inclusive);
+            let inclusive = c.levels().into_iter().any(|(n, l)| {
+                n == level && l.inclusion == nagori_cache::config::Inclusion::Inclusive
+            });
             ensure(!inclusive, &key("bypass"), || {
                 format!("`{level}` is inclusive, so it has every line of its inner caches: put it into `last`")
             })?;

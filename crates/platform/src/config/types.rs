@@ -1,6 +1,6 @@
 //! The form of a machine description. Doc comments here are the schema's texts.
 
-use super::cache::{LevelConfig, Prefetcher, Traffic, CONFIDENCE, ENTRIES};
+use super::cache::{LevelConfig, Traffic, CONFIDENCE, ENTRIES};
 use super::devices::{BlockConfig, ShareConfig, SlotConfig};
 use super::epoch::EpochConfig;
 use super::frequency::Frequency;
@@ -8,6 +8,7 @@ use super::iomap::IomapConfig;
 use super::region::RegionConfig;
 use super::size::Size;
 use super::stores::{NontemporalConfig, StoreBufferConfig};
+use nagori_cache::config::{Prefetcher, Replacement};
 use nagori_memtime::{
     mapping::AddressMapping,
     params::{BankTiming, Delays, Refresh, RpTest},
@@ -146,23 +147,6 @@ pub struct CacheConfig {
     /// How often in a row an instruction must have advanced by its stride, or accesses to a page in
     /// its direction, before lines are prefetched, 1 to 15.
     pub prefetch_confidence: u32,
-}
-
-/// Replacement policy of a cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Replacement {
-    /// Pseudo-random, by a linear-feedback shift register that ignores hits, as in Rocket.
-    Lfsr,
-    /// An empty entry, else a random one.
-    Random,
-    /// Least recently used. A first-level cache sees every access then, which makes timed runs
-    /// slower; so it does with `tree-plru` and `srrip`.
-    Lru,
-    /// Pseudo-LRU by a tree of bits.
-    TreePlru,
-    /// Static re-reference interval prediction with two bits and hit priority (Jaleel et al., ISCA 2010).
-    Srrip,
 }
 
 /// A TLB.

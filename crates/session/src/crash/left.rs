@@ -10,7 +10,7 @@ use crate::session::Session;
 use nagori_crash::{Cut, Domain, Lines, Model, StoreBuffer, LINE};
 use nagori_machine::{Checkpoint, Dram, Machine, Point, Stop};
 use nagori_platform::clock::Ps;
-use nagori_platform::config::{CachedCopy, DrainOrder, HintedStore, MachineConfig};
+use nagori_platform::config::{Cached, Drain, HintedStore, MachineConfig};
 use std::collections::HashSet;
 
 /// Core cycles between two looks whether a cut comes next.
@@ -20,14 +20,14 @@ const STEP: u64 = 2_000;
 pub(super) fn store_buffer(config: &MachineConfig) -> StoreBuffer {
     match (config.store_buffer.entries, config.store_buffer.drain) {
         (0, _) => StoreBuffer::None,
-        (_, DrainOrder::InOrder) => StoreBuffer::InOrder,
-        (_, DrainOrder::Any) => StoreBuffer::Any,
+        (_, Drain::InOrder) => StoreBuffer::InOrder,
+        (_, Drain::Any) => StoreBuffer::Any,
     }
 }
 
 /// Under which hints stores are combined, and go to memory past the caches whatever these hold.
 pub(super) fn combining(config: &MachineConfig) -> [bool; 4] {
-    let past = config.nontemporal.cached_copy == CachedCopy::Invalidate;
+    let past = config.nontemporal.cached_copy == Cached::Invalidate;
     let hints = config.nontemporal.hints();
     hints.map(|(_, h)| past && h.store == HintedStore::WriteCombining)
 }
