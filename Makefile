@@ -107,6 +107,9 @@ dist-glibc: setup ## The command as a program for glibc 2.28 and newer
 wheel: setup ## The Python package with the command, as a wheel for glibc 2.28 and newer
 	@CARGO_TARGET_DIR=$(TARGET) scripts/dist wheel
 
+wheel-musl: setup ## The Python package with the command, as a wheel for Alpine and others with musl
+	@CARGO_TARGET_DIR=$(TARGET) scripts/dist wheel-musl
+
 deb: dist ## A package for Debian and Ubuntu, of the static program
 	@scripts/dist deb
 
@@ -302,4 +305,4 @@ clean: ## Remove what was built
 	$(MAKE) -C guest/bare clean
 	cargo clean
 
-.PHONY: test-long sampling-check test-plots studies-check artifact bare-host dist dist-glibc deb container book reference test-book help setup build install install-lib demo test test-rust test-python wheel notebooks search search-builds rtl-quick rtl-check rtl-rocket rtl-formal rtl-synth validate validate-quick validate-four validate-docs validate-services test-bare same same-quick cost cost-release speed-guard lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke crash-corpus suite suite-check clean bench-native bench-iomap
+.PHONY: test-long sampling-check test-plots studies-check artifact bare-host dist dist-glibc wheel-musl deb container book reference test-book help setup build install install-lib demo test test-rust test-python wheel notebooks search search-builds rtl-quick rtl-check rtl-rocket rtl-formal rtl-synth validate validate-quick validate-four validate-docs validate-services test-bare same same-quick cost cost-release speed-guard lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke crash-corpus suite suite-check clean bench-native bench-iomap

@@ -304,6 +304,18 @@ def circle_problem(crate, uses, still):
     return None
 
 
+def check_one_build():
+    """What the tests of all crates build is what the command is made of: with other features of a dependency, all that
+    uses it would be compiled again for the command alone."""
+    def crates(*what):
+        told = run("cargo", "tree", "--offline", "--prefix", "none", "--format", "{p} {f}", *what)
+        return {line.removesuffix(" (*)").replace(" (proc-macro)", "") for line in told.splitlines()}
+    tests = crates("--workspace", "--edges", "all")
+    for crate in sorted(crates("--package", "nagori-cli", "--edges", "normal,build") - tests):
+        problems.append(f"Cargo.toml: tests build `{crate.split()[0]}` with other features than the command has it "
+                        f"({crate}): ask for them in crates/cli/Cargo.toml")
+
+
 def check_circles():
     crates = {src.parent.name: modules_of(src) for src in sorted(ROOT.glob("crates/*/src"))}
     problems.extend(filter(None, (circle_problem(name, uses, STILL_CIRCULAR) for name, uses in crates.items())))
@@ -326,6 +338,7 @@ def check_words():
 def main():
     check_dependencies()
     check_circles()
+    check_one_build()
     check_files()
     check_width()
     check_riddles()

@@ -1,6 +1,7 @@
 """Small bare-metal programs."""
 
 import pathlib
+import signal
 import subprocess
 
 import pytest
@@ -54,6 +55,12 @@ def build(into: pathlib.Path, rounds: int = 10, code: int = 0) -> pathlib.Path:
     gcc = ["riscv64-linux-gnu-gcc", "-march=rv64gc", "-nostdlib", "-static", place, *values]
     subprocess.run([*gcc, "-o", elf, source], check=True)
     return elf
+
+
+@pytest.fixture(autouse=True)
+def interrupts() -> None:
+    """Has Ctrl-C be heard also where the tests were started with it ignored, as by a shell in its background."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
