@@ -685,20 +685,11 @@ impl Coherence {
     /// [`take_registers`](Self::take_registers) has taken registers.
     pub(crate) fn begin_owned(&mut self, hart: usize, pc: u64, line: u64, source: usize) -> u64 {
         let token = self.levels.ahead.number();
+        let by = (hart as u32, pc);
         self.levels.ahead.under_way.push(UnderWay {
-            token,
-            level: 0,
-            source: source as u32,
-            hart: hart as u32,
-            pc,
-            line,
-            comes: None,
-            wanted: None,
-            first: Some(Side::Data),
-            held: false,
-            void: false,
             load: None,
             own: true,
+            ..UnderWay::for_load(token, source as u32, by, line)
         });
         token
     }

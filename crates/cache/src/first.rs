@@ -15,7 +15,7 @@ use super::coherence::Coherence;
 use super::level_stats::LevelStats;
 use super::levels::{Parts, Want};
 use super::mshr::Mshrs;
-use super::prefetch::{Access, Brought, Guesses};
+use super::prefetch::{predicted, Access, Brought, Guesses};
 use super::stores::Stores;
 use super::tags::{LineState, Tags, NO_SLOT};
 use super::Side;
@@ -260,10 +260,8 @@ impl Coherence {
             kind: want.kind,
         };
         let target = Target::First(side);
-        let likely = match &first.brought {
-            Some(own) => own.predict(&access),
-            None => first.parts[want.hart].guesses.learn(&c, &access).collect(),
-        };
+        let guesses = &mut first.parts[want.hart].guesses;
+        let likely = predicted(&first.brought, guesses, &c, &access);
         let missing = |l: &u64| self.lacks(target, want.hart, *l);
         let missing = likely.into_iter().filter(missing);
         let missing: Vec<u64> = missing.take(c.degree as usize).collect();

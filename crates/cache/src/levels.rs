@@ -13,7 +13,7 @@ use super::counts::HartCounts;
 use super::first::{Filling, First};
 use super::level_stats::LevelStats;
 use super::mshr::Mshrs;
-use super::prefetch::{Access, Brought, Guesses, Prefetch};
+use super::prefetch::{predicted, Access, Brought, Guesses, Prefetch};
 use super::stores::Stores;
 use super::tags::{LineState, Tags, NO_SLOT};
 use super::versions::Versions;
@@ -497,10 +497,7 @@ impl Coherence {
             line: want.line,
             kind: want.kind,
         };
-        let likely = match &level.brought {
-            Some(own) => own.predict(&access),
-            None => guesses.learn(&c, &access).collect(),
-        };
+        let likely = predicted(&level.brought, guesses, &c, &access);
         let target = Target::Level(k);
         let missing = |l: &u64| self.lacks(target, want.hart, *l);
         let missing = likely.into_iter().filter(missing);

@@ -62,6 +62,19 @@ impl fmt::Debug for Brought {
     }
 }
 
+/// What a cache's prefetcher predicts behind an access: the one that was brought along, else that of its configuration.
+pub(crate) fn predicted(
+    brought: &Option<Brought>,
+    guesses: &mut Guesses,
+    c: &PrefetchConfig,
+    access: &Access,
+) -> Vec<u64> {
+    match brought {
+        Some(own) => own.predict(access),
+        None => guesses.learn(c, access).collect(),
+    }
+}
+
 /// The access pattern of one instruction (`stride`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
