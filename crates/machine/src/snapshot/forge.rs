@@ -58,10 +58,7 @@ pub fn parts(
 
 /// The state in a file, as CBOR.
 pub fn state(file: &[u8]) -> Result<Vec<u8>, SnapshotError> {
-    let mut plain = Vec::new();
-    let state = Snapshot::new(Bytes(file.to_vec()))?.state()?;
-    ciborium::into_writer(&state, &mut plain).map_err(|e| SnapshotError::Encode(e.to_string()))?;
-    Ok(plain)
+    Snapshot::new(Bytes(file.to_vec()))?.state()?.encode()
 }
 
 /// A file with another state, given as CBOR.

@@ -12,6 +12,7 @@ mod error;
 pub mod forge;
 mod layout;
 mod memory;
+mod plain;
 mod read;
 mod software;
 mod source;

@@ -209,8 +209,7 @@ impl<S: Source> Snapshot<S> {
             "length of the state",
         ];
         let plain = self.part(place, t.state_bytes, t.state_sum, name)?;
-        ciborium::from_reader(plain.as_slice())
-            .map_err(|_| SnapshotError::Damaged("the state is not what this program writes"))
+        MachineState::decode(&plain)
     }
 
     /// The software that a restart of the machine loads, if it was known when the snapshot was

@@ -72,8 +72,7 @@ impl Machine {
         };
         out.write_all(&packed)?;
 
-        let mut plain = Vec::new();
-        ciborium::into_writer(&state, &mut plain).map_err(encode)?;
+        let plain = state.encode()?;
         let frame = zstd::bulk::compress(&plain, STATE_LEVEL)?;
         out.write_all(&frame)?;
 

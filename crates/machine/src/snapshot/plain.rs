@@ -1,0 +1,20 @@
+//! States of machines as bytes.
+
+use super::error::SnapshotError;
+use crate::saved::MachineState;
+
+impl MachineState {
+    /// The state as CBOR, as it stands in snapshots.
+    pub fn encode(&self) -> Result<Vec<u8>, SnapshotError> {
+        let mut plain = Vec::new();
+        ciborium::into_writer(self, &mut plain)
+            .map_err(|e| SnapshotError::Encode(e.to_string()))?;
+        Ok(plain)
+    }
+
+    /// What [`encode`](Self::encode) has made.
+    pub fn decode(plain: &[u8]) -> Result<MachineState, SnapshotError> {
+        ciborium::from_reader(plain)
+            .map_err(|_| SnapshotError::Damaged("the state is not what this program writes"))
+    }
+}
