@@ -221,7 +221,7 @@ rtl-synth: ## Size and speed of the hardware on an ECP5, as a table
 	$(MAKE) -C rtl synth
 
 # Packages of Debian in a guest's systemd, beyond those of `make test`.
-validate-services: setup ## dropbear and PostgreSQL, installed, started, asked
+validate-services: setup ## OpenSSH, Redis, nginx, dropbear, PostgreSQL: installed, started, asked
 	NAGORI_REQUIRE_TOOLS=1 cargo test -p nagori-cli --test suite services -- --ignored
 
 # What `make test` leaves out of tests that boot many times.

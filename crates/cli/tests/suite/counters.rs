@@ -95,9 +95,9 @@ fn perf_counts(machine: &str, sums: Sums) {
     names.dedup();
     let user: Vec<_> = names.iter().map(|e| format!("{e}:u")).collect();
     let script = format!(
-        "nagori-ctl timing on; cd /tmp; \
-         perf stat -x, -o stat -e {} /mnt/shared/hot; cat stat; \
-         perf record -q -e cycles:u -c 20000 /mnt/shared/hot; \
+        "cd /tmp; printf '#!/bin/sh\nnagori-ctl timing on; /mnt/shared/hot; nagori-ctl timing off\n' >timed; \
+         chmod +x timed; perf stat -x, -o stat -e {} ./timed; cat stat; \
+         perf record -q -e cycles:u -c 20000 ./timed; \
          perf report --stdio --sort symbol",
         user.join(",")
     );

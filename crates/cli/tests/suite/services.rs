@@ -184,6 +184,7 @@ chmod 600 ~/.ssh/authorized_keys
 ";
 
 #[test]
+#[ignore = "takes minutes: make validate-services"]
 fn ssh_redis_and_nginx() {
     if image().is_none() {
         return;

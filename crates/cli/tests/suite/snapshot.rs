@@ -110,15 +110,15 @@ fn busy_devices_go_on() {
             .collect::<Vec<u8>>()
     };
     std::fs::create_dir(at("in")).expect("a folder");
-    for i in 0..30 {
+    for i in 0..8 {
         std::fs::write(at(&format!("in/f{i}")), bytes(100_000 + i)).expect("a file");
     }
-    std::fs::write(at("disk"), bytes(8 << 20)).expect("a disk");
+    std::fs::write(at("disk"), bytes(2 << 20)).expect("a disk");
     let script = "modprobe virtio_blk; nagori-ctl timing on; \
         sha256sum </dev/vda >/tmp/disk & \
         cat /mnt/in/* | sha256sum >/tmp/share & \
-        dd if=/dev/hwrng bs=1k count=64 of=/tmp/noise 2>/dev/null & \
-        (dd if=/dev/zero of=/dev/vdb bs=64k count=100 conv=fsync; touch /tmp/written) 2>/dev/null & \
+        dd if=/dev/hwrng bs=1k count=16 of=/tmp/noise 2>/dev/null & \
+        (dd if=/dev/zero of=/dev/vdb bs=64k count=25 conv=fsync; touch /tmp/written) 2>/dev/null & \
         until [ -s /tmp/noise ]; do usleep 100; done; \
         ls -s /tmp/disk /tmp/share /tmp/noise /tmp/written 2>&1; \
         nagori-ctl snapshot 1; \
