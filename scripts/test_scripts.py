@@ -628,7 +628,7 @@ class Cost(unittest.TestCase):
         of = self.c.profile_of
         plain = of("dev", {"PATH": "/bin", "CARGO_PROFILE_RELEASE_LTO": "fat"}, [{"net": {"offline": True}}])
         self.assertEqual(list(plain), ["Cargo.toml"])
-        self.assertEqual(plain["Cargo.toml"]["opt-level"], 2)
+        self.assertEqual(plain["Cargo.toml"]["opt-level"], "s")
         for environment, configs in [({"CARGO_PROFILE_DEV_OPT_LEVEL": "3"}, []), ({"RUSTFLAGS": "-g"}, []),
                                      ({}, [{"profile": {"dev": {"opt-level": 1}}}]),
                                      ({}, [{"build": {"rustflags": ["-g"]}}]),
