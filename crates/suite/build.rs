@@ -6,7 +6,7 @@ use std::{env, fs};
 
 /// What decides what a run costs, below `crates/`. Engines are equal in every figure, so the translator is not among
 /// them.
-const MODEL: [&str; 16] = [
+const MODEL: [&str; 17] = [
     "isa/src",
     "softfloat/src",
     "ram/src",
@@ -19,6 +19,7 @@ const MODEL: [&str; 16] = [
     "hart/src",
     "platform/src",
     "machine/src",
+    "snapshot/src",
     "sampling/src",
     "disk/src",
     "session/src/drive",

@@ -1,6 +1,6 @@
 //! Snapshots: files as they are, and states in files that are otherwise sound.
 
-use nagori_machine::snapshot::{forge, Bytes, Meta, Snapshot};
+use nagori_snapshot::{forge, Bytes, Meta, Snapshot};
 use nagori_machine::{Engine, Machine};
 use nagori_platform::config::{Library, Machine as Description};
 use std::sync::OnceLock;
@@ -23,7 +23,7 @@ pub fn sample() -> &'static [u8] {
         m.hart_mut(0).expect("a hart").set_reg(1, base + 0x2_0000);
         m.run(10_000, Some(3000));
         let mut file = Vec::new();
-        m.save(&mut file, &Meta::new()).expect("a snapshot");
+        nagori_snapshot::save(&m, &mut file, &Meta::new()).expect("a snapshot");
         file
     })
 }
@@ -51,7 +51,7 @@ fn run(file: Vec<u8>) {
     m.report();
     let mut out = Vec::new();
     // A state that cannot be saved again is none that can be restored.
-    m.save(&mut out, &Meta::new()).expect("a snapshot");
+    nagori_snapshot::save(&m, &mut out, &Meta::new()).expect("a snapshot");
 }
 
 /// A file: it is refused, or a machine goes on from it.

@@ -4,8 +4,7 @@
 //! The order of turns (`turns`) follows from machine time alone, so the order of events depends on
 //! nothing but the machine.
 //!
-//! * [`Machine`], [`Checkpoint`]: machines that run, and are copied.
-//! * [`snapshot`]: whole machines in files.
+//! [`Machine`] runs, [`Checkpoint`] is copied, and [`MachineState`] is what the crate `snapshot` writes to files.
 
 mod brought;
 mod cold;
@@ -31,7 +30,6 @@ mod sampled;
 mod saved;
 mod shared;
 mod slots;
-pub mod snapshot;
 mod stats;
 mod stored;
 mod turns;
@@ -356,6 +354,11 @@ impl Machine {
     /// The description's values.
     pub fn config(&self) -> &MachineConfig {
         &self.config
+    }
+
+    /// The description that the machine was built from.
+    pub fn description(&self) -> &config::Machine {
+        &self.description
     }
 
     /// Guest memory.

@@ -1,8 +1,8 @@
 //! Windows as snapshots, so that they are measured elsewhere.
 
 use crate::window::{measure, Failure, Length, Window};
-use nagori_machine::snapshot::{Meta, Snapshot};
 use nagori_machine::{Engine, Machine};
+use nagori_snapshot::{Meta, Snapshot};
 use serde_json::{from_value, to_value, Value};
 use std::path::Path;
 
@@ -16,7 +16,7 @@ pub fn write(m: &mut Machine, dir: &Path, moment: u64, length: Length) -> Result
     meta.insert(NOTE.into(), to_value(length).map_err(|e| e.to_string())?);
     meta.insert(NUMBER.into(), Value::from(moment));
     let file = dir.join(name(moment));
-    let written = m.save_file(&file, &meta);
+    let written = nagori_snapshot::save_file(m, &file, &meta);
     written
         .map(|_| ())
         .map_err(|e| format!("{}: {e}", file.display()))

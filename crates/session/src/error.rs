@@ -1,6 +1,5 @@
 //! Errors of runs.
 
-use nagori_machine::snapshot::SnapshotError;
 use nagori_machine::{BroughtError, MachineError};
 use nagori_platform::bus::MapError;
 use nagori_platform::config::ConfigError;
@@ -8,6 +7,7 @@ use nagori_platform::devices::virtio::{MediumError, QueueError};
 use nagori_platform::fdt::FdtError;
 use nagori_platform::loader::LoadError;
 use nagori_ram::RamError;
+use nagori_snapshot::SnapshotError;
 use std::error::Error as StdError;
 use std::io;
 use std::path::PathBuf;

@@ -3,7 +3,6 @@
 use super::parameters;
 use crate::tables;
 use nagori_hart::Privilege;
-use nagori_machine::snapshot::Meta;
 use nagori_machine::{Dram, Machine, Point, Stop};
 use nagori_platform::control::{method_from_number, Fixed};
 use nagori_remote::api::{
@@ -15,6 +14,7 @@ use nagori_remote::server::Server;
 use nagori_session::drive::{Restart, Service, Wishes};
 use nagori_session::power::{self, When};
 use nagori_session::{devices, Caller, End};
+use nagori_snapshot::Meta;
 use rustix::event::PollFd;
 use serde::Serialize;
 use serde_json::Value;
@@ -263,7 +263,7 @@ impl Asked {
         absolute("snapshot", &path)?;
         let mut meta = Meta::new();
         devices::note(machine, &mut meta);
-        match machine.save_file(Path::new(&path), &meta) {
+        match nagori_snapshot::save_file(machine, Path::new(&path), &meta) {
             Ok(w) => value(Written {
                 path,
                 bytes: w.file_bytes,

@@ -280,7 +280,7 @@ fn a_snapshot_is_taken_shown_refused_and_gone_on_from() {
     let mut flipped = good.clone();
     flipped[good.len() / 2] ^= 4;
     let mut format = good.clone();
-    let next = nagori_machine::snapshot::FORMAT + 1;
+    let next = nagori_snapshot::FORMAT + 1;
     format[8..12].copy_from_slice(&next.to_le_bytes());
     let next = format!("format {next}");
     for (bytes, text) in [

@@ -7,9 +7,7 @@ use ciborium::Value;
 use nagori_hart::lines::LevelStats;
 use nagori_hart::world::LineKind;
 use nagori_isa::Op;
-use nagori_machine::{
-    BusTransfer, BusWatch, Engine, HartReport, Machine, MachineState, Stop, TranslatorOptions,
-};
+use nagori_machine::{BusTransfer, BusWatch, Engine, HartReport, Machine, Stop, TranslatorOptions};
 use nagori_platform::clock::Ps;
 use std::sync::{Arc, Mutex};
 
@@ -308,8 +306,8 @@ fn what_is_under_way_is_in_a_snapshot() {
             let state = m.save_state();
             let text = serde_json::to_string(&state).expect("a state");
             under_way += u64::from(text.contains("\"comes\":null"));
-            let plain = state.encode().expect("a state");
-            let again = MachineState::decode(&plain).expect("a state");
+            let plain = nagori_snapshot::encode(&state).expect("a state");
+            let again = nagori_snapshot::decode(&plain).expect("a state");
             let mut copy = machine(&settings, &words, Engine::Interpreter);
             let mut page = vec![0; 1 << 16];
             for at in (FAR..FAR + (4 << 20)).step_by(page.len()) {
@@ -353,7 +351,7 @@ fn a_snapshot_of_other_prefetches_is_refused() {
         assert_eq!(m.run(50, Some(30_000)), Stop::Slice);
         text = serde_json::to_string(&m.save_state()).expect("a state");
     }
-    let plain = m.save_state().encode().expect("a state");
+    let plain = nagori_snapshot::encode(&m.save_state()).expect("a state");
     let waiting = Value::Array(vec![Value::Array(vec![9.into(), 0.into()])]);
     for (key, from, to, why) in [
         (
@@ -375,7 +373,7 @@ fn a_snapshot_of_other_prefetches_is_refused() {
         let mut damaged = Vec::new();
         ciborium::into_writer(&state, &mut damaged).expect("encoded");
         let mut copy = machine(&["harts=4", ALL[0], ALL[1]], &words, EAGER);
-        let loaded = copy.load_state(MachineState::decode(&damaged).expect("a state"));
+        let loaded = copy.load_state(nagori_snapshot::decode(&damaged).expect("a state"));
         let said = loaded.expect_err(why).to_string();
         assert!(said.contains(why), "{said}");
     }

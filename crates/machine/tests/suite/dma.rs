@@ -3,9 +3,9 @@
 use crate::common::random::op;
 use crate::common::*;
 use nagori_isa::Op;
-use nagori_machine::snapshot::{Bytes, Meta, Snapshot};
 use nagori_machine::{Engine, Machine, Stop, TranslatorOptions};
 use nagori_memtime::Region;
+use nagori_snapshot::{Bytes, Meta, Snapshot};
 
 const EAGER: Engine = Engine::Translator(TranslatorOptions {
     code_bytes: 4 << 20,
@@ -152,7 +152,7 @@ fn a_snapshot_has_what_is_on_the_wire() {
         m.run(200, None);
     }
     let mut bytes = Vec::new();
-    m.save(&mut bytes, &Meta::new()).expect("a snapshot");
+    nagori_snapshot::save(&m, &mut bytes, &Meta::new()).expect("a snapshot");
     let s = Snapshot::new(Bytes(bytes)).expect("a snapshot");
     let mut again: Machine = s.machine().expect("a machine");
     for m in [&mut m, &mut again] {

@@ -4,9 +4,9 @@ use super::power::{program, start, NVMM, UNTOLD};
 use crate::common::random::op;
 use crate::common::*;
 use nagori_isa::Op;
-use nagori_machine::snapshot::{Bytes, Meta, Snapshot};
 use nagori_machine::{geometry, Dram, Engine, ImageContent, ImageUse, Machine, MachineError, Stop};
 use nagori_nvmm::{Access, Image};
+use nagori_snapshot::{Bytes, Meta, Snapshot};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -48,7 +48,7 @@ fn same(a: &[u8], b: &[u8], what: impl Fn() -> String) {
 
 fn copy_of(m: &Machine) -> Machine {
     let mut file = Vec::new();
-    m.save(&mut file, &Meta::new()).expect("a snapshot");
+    nagori_snapshot::save(m, &mut file, &Meta::new()).expect("a snapshot");
     let copy = Snapshot::new(Bytes(file)).expect("a snapshot");
     copy.machine().expect("a machine")
 }

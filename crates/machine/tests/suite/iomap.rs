@@ -1,12 +1,12 @@
 //! The table of I/O addresses between a hart and the devices.
 
 use crate::common::*;
-use nagori_machine::snapshot::{Bytes, Meta, Snapshot};
 use nagori_machine::{Engine, Machine, Stop, TranslatorOptions};
 use nagori_platform::config::{Library, Machine as Description};
 use nagori_platform::control::{ControlError, Fixed};
 use nagori_platform::iomap::command;
 use nagori_platform::tree;
+use nagori_snapshot::{Bytes, Meta, Snapshot};
 
 /// In supervisor mode: prints `A` through the UART at 0x9000_0000, tries to make its hart run VM 65 by the control
 /// block, reads why that was rejected into a1, and stores to the UART's own address. The handler in machine mode keeps
@@ -98,7 +98,7 @@ fn a_snapshot_keeps_the_table() {
         m.run(1, Some(m.instructions() + 1));
     }
     let mut bytes = Vec::new();
-    m.save(&mut bytes, &Meta::new()).unwrap();
+    nagori_snapshot::save(&m, &mut bytes, &Meta::new()).unwrap();
     let whole = run(&mut m, 1_000_000);
     let s = Snapshot::new(Bytes(bytes)).unwrap();
     let mut again: Machine = s.machine().unwrap();

@@ -3,8 +3,8 @@
 use crate::common::random::op;
 use crate::common::*;
 use nagori_isa::Op;
-use nagori_machine::snapshot::{Bytes, Meta, Snapshot};
 use nagori_machine::{Engine, Machine, Stop, Why, DEFAULT_SKEW};
+use nagori_snapshot::{Bytes, Meta, Snapshot};
 
 const SLICE: u64 = 1_000_000;
 
@@ -195,7 +195,7 @@ fn snapshots_go_on_either_way() {
                 console.extend(m.console_output());
             }
             let mut bytes = Vec::new();
-            m.save(&mut bytes, &Meta::new()).expect("a snapshot");
+            nagori_snapshot::save(&m, &mut bytes, &Meta::new()).expect("a snapshot");
             for parallel in [None, Some(DEFAULT_SKEW)] {
                 let s = Snapshot::new(Bytes(bytes.clone())).expect("a snapshot");
                 let mut copy: Machine = s.machine().expect("a machine");

@@ -3,10 +3,10 @@
 use crate::common::random::op;
 use crate::common::*;
 use nagori_isa::Op;
-use nagori_machine::snapshot::{Bytes, Meta, Snapshot};
 use nagori_machine::{Dram, Engine, Machine, MachineError, PowerCut, Stop};
 use nagori_platform::control::StatsAction;
 use nagori_platform::map;
+use nagori_snapshot::{Bytes, Meta, Snapshot};
 
 /// Offset of NVMM in the memory of the machine `small`.
 pub(crate) const NVMM: u64 = 128 << 20;
@@ -133,7 +133,7 @@ fn what_was_cleaned_survives_and_the_rest_does_not() {
                 let mut m = start(&words, TRACKED, timed, engine);
                 run_to_request(&mut m);
                 let mut file = Vec::new();
-                m.save(&mut file, &Meta::new()).expect("a snapshot");
+                nagori_snapshot::save(&m, &mut file, &Meta::new()).expect("a snapshot");
                 let copy = Snapshot::new(Bytes(file)).expect("a snapshot");
                 let copy = copy.machine().expect("a machine");
                 for mut m in [m, copy] {
@@ -199,7 +199,7 @@ fn a_level_sends_memory_what_it_has() {
             let mut m = start(&words, &[TRACKED[0], levels], true, engine);
             run_to_request(&mut m);
             let mut file = Vec::new();
-            m.save(&mut file, &Meta::new()).expect("a snapshot");
+            nagori_snapshot::save(&m, &mut file, &Meta::new()).expect("a snapshot");
             let copy = Snapshot::new(Bytes(file)).expect("a snapshot");
             let copy = copy.machine().expect("a machine");
             for mut m in [m, copy] {
@@ -354,7 +354,7 @@ fn rows_after_cut(domain: &str, method: &str, engine: Engine) -> (Vec<bool>, Pow
     let mut m = start(&flushed_rows(COUNT), &settings, true, engine);
     run_to_request(&mut m);
     let mut file = Vec::new();
-    m.save(&mut file, &Meta::new()).expect("a snapshot");
+    nagori_snapshot::save(&m, &mut file, &Meta::new()).expect("a snapshot");
     let copy = Snapshot::new(Bytes(file)).expect("a snapshot");
     let copy = copy.machine().expect("a machine");
     let results = [m, copy].map(|mut m| {

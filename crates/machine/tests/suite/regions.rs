@@ -3,7 +3,7 @@
 use crate::common::random::op;
 use crate::common::*;
 use nagori_isa::Op;
-use nagori_machine::{BusTransfer, BusWatch, Engine, Machine, MachineState, Stop};
+use nagori_machine::{BusTransfer, BusWatch, Engine, Machine, Stop};
 use nagori_memtime::Kind;
 use nagori_platform::config::{Library, Machine as Description};
 use nagori_platform::control::{Fixed, FIXED};
@@ -122,8 +122,8 @@ fn a_snapshot_holds_every_model() {
                 let _ = m.run(17, Some(at));
             }
             let state = m.save_state();
-            let plain = state.encode().expect("a state");
-            let state = MachineState::decode(&plain).expect("the same state");
+            let plain = nagori_snapshot::encode(&state).expect("a state");
+            let state = nagori_snapshot::decode(&plain).expect("the same state");
             let mut copy = machine(&settings, Engine::best());
             copy_memory(&m, &copy);
             copy.load_state(state).expect("a state");

@@ -7,8 +7,8 @@ use crate::common::random::op;
 use crate::common::*;
 use nagori_hart::world::{AccessKind, Commit, Event, LineKind, MemAccess, Reg};
 use nagori_isa::{decode, Format, Inst, Op, OPS};
-use nagori_machine::snapshot::{Bytes, Meta, Snapshot};
 use nagori_machine::{Engine, EventSink, Machine, Stop, TranslatorOptions};
+use nagori_snapshot::{Bytes, Meta, Snapshot};
 use std::collections::HashMap;
 
 const EAGER: Engine = Engine::Translator(TranslatorOptions {
@@ -530,7 +530,7 @@ fn a_snapshot_in_between_leaves_nothing_out() {
                 .filter(|k| m.hart(*k).expect("a hart").is_blocked())
                 .count();
             let mut bytes = Vec::new();
-            m.save(&mut bytes, &Meta::new()).expect("a snapshot");
+            nagori_snapshot::save(&m, &mut bytes, &Meta::new()).expect("a snapshot");
             let snapshot = Snapshot::new(Bytes(bytes)).expect("a snapshot");
             let before = m.take_event_sink::<Replay>().expect("the replay");
             m = snapshot.machine().expect("a machine");

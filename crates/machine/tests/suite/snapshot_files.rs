@@ -1,9 +1,9 @@
 //! Snapshot files: every kind of damage is an error, and nothing is lost in saving and restoring.
 
-use nagori_machine::snapshot::forge::{self, Chunk, CHUNK, PREFIX};
-use nagori_machine::snapshot::*;
 use nagori_machine::Machine;
 use nagori_platform::config::{Library, Machine as Description};
+use nagori_snapshot::forge::{self, Chunk, CHUNK, PREFIX};
+use nagori_snapshot::*;
 use proptest::prelude::*;
 use std::sync::OnceLock;
 
@@ -35,7 +35,7 @@ fn machine() -> Machine {
 
 fn bytes(m: &Machine) -> Vec<u8> {
     let mut out = Vec::new();
-    m.save(&mut out, &Meta::new()).expect("a snapshot");
+    nagori_snapshot::save(m, &mut out, &Meta::new()).expect("a snapshot");
     out
 }
 
@@ -65,7 +65,7 @@ fn a_file_comes_back_as_it_was() {
     let mut meta = Meta::new();
     meta.insert("label".into(), "x".into());
     let mut noted = Vec::new();
-    let written = m.save(&mut noted, &meta).expect("a snapshot");
+    let written = nagori_snapshot::save(&m, &mut noted, &meta).expect("a snapshot");
     assert_eq!(written.file_bytes, noted.len() as u64);
     let s = Snapshot::new(Bytes(noted)).expect("a snapshot");
     assert_eq!(s.header().meta, meta);
@@ -162,8 +162,8 @@ fn files_are_complete_or_not_there() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("a.snap");
     let m = machine();
-    m.save_file(&path, &Meta::new()).expect("a file");
-    m.save_file(&path, &Meta::new()).expect("a file again");
+    nagori_snapshot::save_file(&m, &path, &Meta::new()).expect("a file");
+    nagori_snapshot::save_file(&m, &path, &Meta::new()).expect("a file again");
     let s = Snapshot::open(&path).expect("a snapshot");
     s.verify().expect("sound");
     // Several restores at once from one file, whose name may have been removed meanwhile.
@@ -171,9 +171,8 @@ fn files_are_complete_or_not_there() {
     for _ in 0..3 {
         assert_eq!(bytes(&s.machine().expect("a machine")), bytes(&m));
     }
-    assert!(m
-        .save_file(&dir.path().join("no/a.snap"), &Meta::new())
-        .is_err());
+    let nowhere = dir.path().join("no/a.snap");
+    assert!(nagori_snapshot::save_file(&m, &nowhere, &Meta::new()).is_err());
     let left: Vec<_> = std::fs::read_dir(dir.path()).expect("a list").collect();
     assert!(left.is_empty(), "{left:?}");
 }
@@ -189,7 +188,10 @@ fn other_files_and_formats_are_told_apart() {
     let mut f = sample().to_vec();
     f[8] = 77;
     let e = error(f);
-    assert!(matches!(e, SnapshotError::Format { found: 77 }), "{e}");
+    let SnapshotError::Format { found, known } = e else {
+        panic!("{e}");
+    };
+    assert_eq!((found, known), (77, FORMAT));
     assert!(e.to_string().contains("format 77"), "{e}");
 }
 
@@ -350,7 +352,7 @@ proptest! {
             }
             m.report();
             let mut out = Vec::new();
-            let _ = m.save(&mut out, &Meta::new());
+            let _ = nagori_snapshot::save(&m, &mut out, &Meta::new());
         }
     }
 }

@@ -7,8 +7,8 @@
 use crate::common::random::*;
 use crate::common::*;
 use nagori_isa::OPS;
-use nagori_machine::snapshot::{Bytes, Meta, Snapshot};
 use nagori_machine::{Engine, Machine, Stop, TranslatorOptions};
+use nagori_snapshot::{Bytes, Meta, Snapshot};
 use serde_json::Value;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -19,7 +19,7 @@ const EAGER: Engine = Engine::Translator(TranslatorOptions {
 
 fn save(m: &Machine) -> Vec<u8> {
     let mut bytes = Vec::new();
-    m.save(&mut bytes, &Meta::new()).expect("a snapshot");
+    nagori_snapshot::save(m, &mut bytes, &Meta::new()).expect("a snapshot");
     bytes
 }
 

@@ -5,12 +5,12 @@ use crate::common::random::op;
 use crate::common::*;
 use nagori_hart::Hart;
 use nagori_isa::Op;
-use nagori_machine::snapshot::{Bytes, Meta, Snapshot};
 use nagori_machine::{Engine, Machine, Stop, TranslatorOptions};
 use nagori_memtime::Period;
 use nagori_platform::clock::Ps;
 use nagori_platform::config::Method;
 use nagori_platform::map;
+use nagori_snapshot::{Bytes, Meta, Snapshot};
 
 const EAGER: Engine = Engine::Translator(TranslatorOptions {
     code_bytes: 4 << 20,
@@ -151,7 +151,7 @@ fn a_snapshot_behind_months_of_sleep_goes_on() {
         let mut m = sleeper(&[&setting], Engine::Interpreter, MONTHS);
         into_the_second_loop(&mut m);
         let mut bytes = Vec::new();
-        m.save(&mut bytes, &Meta::new()).expect("a snapshot");
+        nagori_snapshot::save(&m, &mut bytes, &Meta::new()).expect("a snapshot");
         assert_eq!(proceed(&mut m), Stop::PowerOff(0));
         for engine in BOTH {
             let s = Snapshot::new(Bytes(bytes.clone())).expect("a snapshot");
@@ -304,7 +304,7 @@ fn clocks_of_fractions_do_not_drift() {
             let core = m.config().core_period();
             into_the_second_loop(&mut m);
             let mut bytes = Vec::new();
-            m.save(&mut bytes, &Meta::new()).expect("a snapshot");
+            nagori_snapshot::save(&m, &mut bytes, &Meta::new()).expect("a snapshot");
             assert_eq!(proceed(&mut m), Stop::PowerOff(0), "{clocks:?}");
             let s = Snapshot::new(Bytes(bytes)).expect("a snapshot");
             let mut copy = s.machine().expect("a machine");

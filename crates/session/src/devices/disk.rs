@@ -4,9 +4,9 @@ use crate::caller::Caller;
 use crate::drive::{Service, Wishes};
 use crate::error::{Context, Error, Result};
 use nagori_disk::{Disk, Writes};
-use nagori_machine::snapshot::Meta;
 use nagori_machine::{Machine, Stop};
 use nagori_platform::devices::virtio::Block;
+use nagori_snapshot::Meta;
 use serde_json::{json, Value};
 use std::path::{Path, PathBuf};
 

@@ -8,11 +8,11 @@ use crate::error::{Context, Error, Result};
 use crate::guest;
 use crate::image;
 use crate::nvmm::NvmmSpec;
-use nagori_machine::snapshot::{Header, Meta, Snapshot, FORMAT};
 use nagori_machine::{Engine, Machine, Stop};
 use nagori_platform::clock::Ps;
 use nagori_platform::config::Machine as Description;
 use nagori_platform::loader::{Plan, Software};
+use nagori_snapshot::{Header, Meta, Snapshot, FORMAT};
 use rustix::fs::{flock, FlockOperation};
 use std::fs::{self, File};
 use std::io::Read;
@@ -203,8 +203,7 @@ fn make(path: &Path, b: &Boot, caller: &dyn Caller) -> Result<()> {
     let mut meta = Meta::new();
     meta.insert("what".into(), b.what.into());
     devices::note(&mut machine, &mut meta);
-    machine
-        .save_file(path, &meta)
+    nagori_snapshot::save_file(&machine, path, &meta)
         .with_context(|| format!("cannot save the boot to {}", path.display()))?;
     check(caller)
 }

@@ -6,8 +6,8 @@ use crate::drive::{Service, Wishes};
 use crate::end::End;
 use crate::error::{Context, Error, Result};
 use crate::words::bytes;
-use nagori_machine::snapshot::Meta;
 use nagori_machine::{Machine, Stop};
+use nagori_snapshot::Meta;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -89,8 +89,7 @@ pub fn save(
     }
     devices::note(machine, &mut meta);
     let started = Instant::now();
-    let written = machine
-        .save_file(path, &meta)
+    let written = nagori_snapshot::save_file(machine, path, &meta)
         .with_context(|| format!("cannot save the machine to {}", path.display()))?;
     caller.note(&format!(
         "saved the machine to {}: {} of memory in {}, {:.2} s",

@@ -2,10 +2,10 @@
 
 use crate::common::whole::{differences, whole, Whole};
 use crate::common::{build, Rng};
-use nagori_machine::snapshot::{Bytes, Meta, Snapshot};
 use nagori_machine::{Engine, Machine, Stop, TranslatorOptions};
 use nagori_platform::clock::Ps;
 use nagori_platform::config::Machine as Description;
+use nagori_snapshot::{Bytes, Meta, Snapshot};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
 const EAGER: Engine = Engine::Translator(TranslatorOptions {
@@ -200,7 +200,7 @@ impl Subject<'_> {
 
 fn copy_by_file(m: &Machine) -> Machine {
     let mut bytes = Vec::new();
-    m.save(&mut bytes, &Meta::new()).expect("a snapshot");
+    nagori_snapshot::save(m, &mut bytes, &Meta::new()).expect("a snapshot");
     let s = Snapshot::new(Bytes(bytes)).expect("a snapshot");
     s.machine().expect("a machine")
 }

@@ -1,12 +1,13 @@
 //! Reads snapshots.
 
-use super::describe::{bound, differences, Meta};
-use super::error::SnapshotError;
-use super::layout::{header_sum, read_prefix, Chunk, Trailer, CHUNK, PREFIX};
-use super::memory;
-use super::software;
-use super::source::{read_part, Source};
-use crate::{Machine, MachineState};
+use crate::describe::{bound, differences, Meta};
+use crate::error::SnapshotError;
+use crate::layout::{header_sum, read_prefix, Chunk, Trailer, CHUNK, PREFIX};
+use crate::memory;
+use crate::plain;
+use crate::software;
+use crate::source::{read_part, Source};
+use nagori_machine::{Machine, MachineState};
 use nagori_platform::config::Machine as Description;
 use nagori_platform::loader::Software;
 use serde::{Deserialize, Serialize};
@@ -36,7 +37,7 @@ pub struct Header {
 }
 
 impl Header {
-    pub(super) fn new(description: Description, state: &MachineState, meta: Meta) -> Header {
+    pub(crate) fn new(description: Description, state: &MachineState, meta: Meta) -> Header {
         Header {
             program: env!("CARGO_PKG_VERSION").into(),
             description_hash: Self::hash(&description),
@@ -61,9 +62,9 @@ impl Header {
 pub struct Snapshot<S: Source = File> {
     source: S,
     header: Header,
-    pub(super) trailer: Trailer,
+    pub(crate) trailer: Trailer,
     /// Chunks, and the places of their frames.
-    pub(super) chunks: Vec<(Chunk, u64)>,
+    pub(crate) chunks: Vec<(Chunk, u64)>,
 }
 
 impl Snapshot<File> {
@@ -79,9 +80,9 @@ impl<S: Source> Snapshot<S> {
         let size = source.size()?;
         let mut first = [0; PREFIX as usize];
         if size < PREFIX {
-            let start = super::layout::MAGIC.len().min(size as usize);
+            let start = crate::layout::MAGIC.len().min(size as usize);
             read_part(&source, &mut first[..start], 0, "its start")?;
-            if first[..start] != super::layout::MAGIC[..start] || size == 0 {
+            if first[..start] != crate::layout::MAGIC[..start] || size == 0 {
                 return Err(SnapshotError::NotASnapshot);
             }
             return Err(SnapshotError::Truncated("it ends in its first bytes"));
@@ -199,7 +200,7 @@ impl<S: Source> Snapshot<S> {
     }
 
     /// The state, without memory.
-    pub(super) fn state(&self) -> Result<MachineState, SnapshotError> {
+    pub(crate) fn state(&self) -> Result<MachineState, SnapshotError> {
         let t = &self.trailer;
         let place = (t.state_at(), t.state_len);
         let name = [
@@ -208,8 +209,7 @@ impl<S: Source> Snapshot<S> {
             "the compressed state",
             "length of the state",
         ];
-        let plain = self.part(place, t.state_bytes, t.state_sum, name)?;
-        MachineState::decode(&plain)
+        plain::decode(&self.part(place, t.state_bytes, t.state_sum, name)?)
     }
 
     /// The software that a restart of the machine loads, if it was known when the snapshot was
@@ -241,7 +241,7 @@ impl<S: Source> Snapshot<S> {
     }
 
     /// A machine of the given description that continues where the saved one was. Values of
-    /// [`RUNTIME_KEYS`](super::RUNTIME_KEYS) may differ from the saved description's, and then
+    /// [`RUNTIME_KEYS`](crate::RUNTIME_KEYS) may differ from the saved description's, and then
     /// apply from now on; where they do not differ, the values that the guest has set stay.
     pub fn machine_as(&self, description: &Description) -> Result<Machine, SnapshotError> {
         let saved = &self.header.description;

@@ -47,7 +47,7 @@ impl fmt::Display for Difference {
 }
 
 /// Values of a description that a machine depends on, by dotted key.
-pub(super) fn bound(d: &Description) -> Map<String, Value> {
+pub(crate) fn bound(d: &Description) -> Map<String, Value> {
     let mut all = Map::new();
     let config = serde_json::to_value(&d.config).unwrap_or_default();
     leaves("", &config, &mut all);
@@ -81,7 +81,7 @@ fn leaves(prefix: &str, value: &Value, to: &mut Map<String, Value>) {
 }
 
 /// The differences that keep a machine from continuing where another one was.
-pub(super) fn differences(saved: &Description, given: &Description) -> Vec<Difference> {
+pub(crate) fn differences(saved: &Description, given: &Description) -> Vec<Difference> {
     let (saved, given) = (bound(saved), bound(given));
     let mut keys: Vec<&String> = saved.keys().chain(given.keys()).collect();
     keys.sort();

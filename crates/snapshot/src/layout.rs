@@ -13,27 +13,27 @@
 //! The parts follow one another without gaps, so every byte is covered by a checksum. Checksums are
 //! 64-bit XXH3.
 
-use super::error::SnapshotError;
+use crate::error::SnapshotError;
 use xxhash_rust::xxh3::{xxh3_64, Xxh3};
 
 /// First bytes of a file.
-pub(super) const MAGIC: [u8; 8] = *b"\x89NAGORI\n";
+pub(crate) const MAGIC: [u8; 8] = *b"\x89NAGORI\n";
 /// Last bytes of a file.
 const END: [u8; 8] = *b"NAGORI\n\x1a";
 /// Version of the layout and of the state inside.
 pub const FORMAT: u32 = 13;
 /// Length of the prefix.
-pub(super) const PREFIX: u64 = 24;
+pub(crate) const PREFIX: u64 = 24;
 /// Longest header.
-pub(super) const MAX_HEADER: u64 = 16 << 20;
+pub(crate) const MAX_HEADER: u64 = 16 << 20;
 /// Largest state, before compression.
-pub(super) const MAX_STATE: u64 = 1 << 30;
+pub(crate) const MAX_STATE: u64 = 1 << 30;
 /// Largest software, before compression.
-pub(super) const MAX_SOFTWARE: u64 = 8 << 30;
+pub(crate) const MAX_SOFTWARE: u64 = 8 << 30;
 /// Bytes of memory in a chunk.
-pub(super) const CHUNK: u64 = 1 << 20;
+pub(crate) const CHUNK: u64 = 1 << 20;
 /// Pages in a chunk.
-pub(super) const PAGES: u64 = CHUNK / nagori_ram::PAGE;
+pub(crate) const PAGES: u64 = CHUNK / nagori_ram::PAGE;
 
 fn u32_at(b: &[u8], at: usize) -> u32 {
     let part = b.get(at..at + 4).and_then(|p| p.try_into().ok());
@@ -46,7 +46,7 @@ fn u64_at(b: &[u8], at: usize) -> u64 {
 }
 
 /// The prefix for a header.
-pub(super) fn prefix(header: &[u8]) -> Result<[u8; PREFIX as usize], SnapshotError> {
+pub(crate) fn prefix(header: &[u8]) -> Result<[u8; PREFIX as usize], SnapshotError> {
     let too_long = || SnapshotError::Encode("the header is too long".into());
     let len = u32::try_from(header.len()).map_err(|_| too_long())?;
     if u64::from(len) > MAX_HEADER {
@@ -62,7 +62,7 @@ pub(super) fn prefix(header: &[u8]) -> Result<[u8; PREFIX as usize], SnapshotErr
 }
 
 /// Checksum of prefix and header.
-pub(super) fn header_sum(prefix: &[u8; PREFIX as usize], header: &[u8]) -> u64 {
+pub(crate) fn header_sum(prefix: &[u8; PREFIX as usize], header: &[u8]) -> u64 {
     let mut h = Xxh3::new();
     h.update(&prefix[..16]);
     h.update(header);
@@ -70,13 +70,16 @@ pub(super) fn header_sum(prefix: &[u8; PREFIX as usize], header: &[u8]) -> u64 {
 }
 
 /// Length of the header and its checksum, from a prefix.
-pub(super) fn read_prefix(p: &[u8; PREFIX as usize]) -> Result<(u64, u64), SnapshotError> {
+pub(crate) fn read_prefix(p: &[u8; PREFIX as usize]) -> Result<(u64, u64), SnapshotError> {
     if p[..8] != MAGIC {
         return Err(SnapshotError::NotASnapshot);
     }
     match u32_at(p, 8) {
         FORMAT => {}
-        found => return Err(SnapshotError::Format { found }),
+        found => {
+            let known = FORMAT;
+            return Err(SnapshotError::Format { found, known });
+        }
     }
     let len = u64::from(u32_at(p, 12));
     if len > MAX_HEADER {
@@ -140,7 +143,7 @@ impl Chunk {
 
 /// The end of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Trailer {
+pub(crate) struct Trailer {
     /// Start of the software: after the last chunk.
     pub software_at: u64,
     /// Length of the software's frame.

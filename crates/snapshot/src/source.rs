@@ -1,6 +1,6 @@
 //! Sources of a snapshot's bytes.
 
-use super::error::SnapshotError;
+use crate::error::SnapshotError;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
@@ -39,7 +39,7 @@ impl Source for Bytes {
 }
 
 /// Reads a part; `what` is its name for the error if the file ends too early.
-pub(super) fn read_part(
+pub(crate) fn read_part(
     source: &dyn Source,
     to: &mut [u8],
     at: u64,

@@ -1,13 +1,13 @@
 //! Makes files that are valid except for one part, for tests and fuzzing, which would otherwise
 //! only ever fail at a checksum.
 
-use super::error::SnapshotError;
-use super::layout::{self, Trailer};
-use super::read::Snapshot;
-use super::source::Bytes;
+use crate::error::SnapshotError;
+use crate::layout::{self, Trailer};
+use crate::read::Snapshot;
+use crate::source::Bytes;
 use xxhash_rust::xxh3::xxh3_64;
 
-pub use super::layout::Chunk;
+pub use crate::layout::Chunk;
 
 /// Bytes in front of a file's description.
 pub const PREFIX: u64 = layout::PREFIX;
@@ -58,7 +58,7 @@ pub fn parts(
 
 /// The state in a file, as CBOR.
 pub fn state(file: &[u8]) -> Result<Vec<u8>, SnapshotError> {
-    Snapshot::new(Bytes(file.to_vec()))?.state()?.encode()
+    crate::encode(&Snapshot::new(Bytes(file.to_vec()))?.state()?)
 }
 
 /// A file with another state, given as CBOR.

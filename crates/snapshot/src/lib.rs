@@ -21,6 +21,7 @@ mod write;
 pub use describe::{Difference, Meta, RUNTIME_KEYS};
 pub use error::SnapshotError;
 pub use layout::FORMAT;
+pub use plain::{decode, encode};
 pub use read::{Header, Snapshot};
 pub use source::{Bytes, Source};
-pub use write::Written;
+pub use write::{save, save_file, Written};

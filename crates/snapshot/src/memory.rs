@@ -1,9 +1,9 @@
 //! Memory in chunks: finding allocated pages, packing and unpacking frames, on all cores of the
 //! host.
 
-use super::error::SnapshotError;
-use super::layout::{Chunk, CHUNK, PAGES};
-use super::source::{read_part, Source};
+use crate::error::SnapshotError;
+use crate::layout::{Chunk, CHUNK, PAGES};
+use crate::source::{read_part, Source};
 use nagori_ram::{GuestRam, PAGE};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -71,7 +71,7 @@ fn pack(
 }
 
 /// Writes the frames of all chunks that are not zero, in order; returns their index.
-pub(super) fn write(ram: &GuestRam, out: &mut dyn Write) -> Result<Vec<Chunk>, SnapshotError> {
+pub(crate) fn write(ram: &GuestRam, out: &mut dyn Write) -> Result<Vec<Chunk>, SnapshotError> {
     let todo = candidates(ram);
     let next = AtomicUsize::new(0);
     let count = threads(todo.len());
@@ -163,7 +163,7 @@ impl<'a> Unpacker<'a> {
 
 /// Reads all chunks, each with its place in the file, and writes them to `ram`, which must be zero;
 /// without `ram` they are only checked.
-pub(super) fn read(
+pub(crate) fn read(
     source: &dyn Source,
     chunks: &[(Chunk, u64)],
     ram: Option<&GuestRam>,

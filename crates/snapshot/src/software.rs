@@ -3,7 +3,7 @@
 //!
 //! A list in CBOR, preceded by its length (u32), and followed by the bytes of all segments.
 
-use super::error::SnapshotError;
+use crate::error::SnapshotError;
 use nagori_platform::loader::{EntryState, Plan, Role, Segment, Software};
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +29,7 @@ struct Entry {
 }
 
 /// Serialises it; empty if there is no software.
-pub(super) fn encode(software: Option<&Software>) -> Result<Vec<u8>, SnapshotError> {
+pub(crate) fn encode(software: Option<&Software>) -> Result<Vec<u8>, SnapshotError> {
     let Some(s) = software else {
         return Ok(Vec::new());
     };
@@ -58,7 +58,7 @@ pub(super) fn encode(software: Option<&Software>) -> Result<Vec<u8>, SnapshotErr
 }
 
 /// Parses it, for a machine with memory in this range.
-pub(super) fn decode(
+pub(crate) fn decode(
     bytes: &[u8],
     ram_base: u64,
     ram_bytes: u64,

@@ -1,8 +1,7 @@
 //! Errors of snapshots.
 
-use super::describe::Difference;
-use super::layout::FORMAT;
-use crate::{LoadError, MachineError};
+use crate::describe::Difference;
+use nagori_machine::{LoadError, MachineError};
 use nagori_platform::config::ConfigError;
 use nagori_ram::RamError;
 
@@ -16,10 +15,12 @@ pub enum SnapshotError {
     #[error("not a snapshot of a Nagori machine")]
     NotASnapshot,
     /// The file was written by a program with another format.
-    #[error("format {found} of snapshots; this program reads format {FORMAT} only: take the snapshot anew")]
+    #[error("format {found} of snapshots; this program reads format {known} only: take the snapshot anew")]
     Format {
         /// Format of the file.
         found: u32,
+        /// The one that is read.
+        known: u32,
     },
     /// The file ends too early.
     #[error("the file is incomplete ({0}); was it copied or written to its end?")]
