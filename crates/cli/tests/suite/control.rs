@@ -30,7 +30,8 @@ impl Running {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        while !socket.exists() {
+        // There is a moment between its name and the first client that it takes.
+        while UnixStream::connect(&socket).is_err() {
             std::thread::sleep(Duration::from_millis(5));
         }
         Running {

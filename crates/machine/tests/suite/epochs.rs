@@ -193,6 +193,11 @@ fn engines_slices_and_copies_make_no_difference() {
         let describe = |set: &[String]| {
             let mut all = vec![
                 "harts=4",
+                // Copies of large memories take the host long.
+                "memory.size=\"256 MiB\"",
+                "memory.nvmm_boundary=\"128 MiB\"",
+                "memory.controller.mapping.bank={ low = 25, bits = 3 }",
+                "memory.controller.mapping.row={ low = 13, bits = 12 }",
                 "epoch.variant=koshiba",
                 "epoch.memory=all",
                 "epoch.length=\"10 us\"",
