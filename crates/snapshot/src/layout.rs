@@ -77,8 +77,10 @@ pub(crate) fn read_prefix(p: &[u8; PREFIX as usize]) -> Result<(u64, u64), Snaps
     match u32_at(p, 8) {
         FORMAT => {}
         found => {
-            let known = FORMAT;
-            return Err(SnapshotError::Format { found, known });
+            return Err(SnapshotError::Format {
+                found,
+                known: FORMAT,
+            })
         }
     }
     let len = u64::from(u32_at(p, 12));

@@ -177,6 +177,20 @@ fn a_login_and_nvmm_as_pmem() {
     );
 }
 
+/// Boots to a login prompt with this input, up to a limit of instructions; stdout and stderr.
+fn logged_in(input: &str, limit: &str, code: i32) -> (String, String) {
+    let done = nagori()
+        .args(["boot", "--rootfs", "--append", "quiet"])
+        .args(["--max-instructions", limit])
+        .write_stdin(input.to_owned())
+        .timeout(PATIENCE)
+        .assert()
+        .code(code);
+    let done = done.get_output();
+    let text = |b: &[u8]| String::from_utf8_lossy(b).replace('\r', "");
+    (text(&done.stdout), text(&done.stderr))
+}
+
 /// Input from a file: it waits for the prompts, and its end does not start getty again and again.
 #[test]
 fn a_script_logs_in() {
@@ -184,19 +198,20 @@ fn a_script_logs_in() {
         return;
     }
     // Without a command to power off, the machine waits at the next login prompt.
-    let done = nagori()
-        .args(["boot", "--rootfs", "--append", "quiet"])
-        .args(["--max-instructions", "5500000000"])
-        .write_stdin("root\necho six=$((2*3))\n")
-        .timeout(PATIENCE)
-        .assert()
-        .code(124);
-    let done = done.get_output();
-    let text = |b: &[u8]| String::from_utf8_lossy(b).replace('\r', "");
-    let (text, said) = (text(&done.stdout), text(&done.stderr));
+    let (text, said) = logged_in("root\necho six=$((2*3))\n", "5500000000", 124);
     assert!(text.contains("six=6\n"), "{text}");
     assert!(text.matches("nagori login: ").count() <= 3, "{text}");
     assert_eq!(said.matches("ended at a login prompt").count(), 1, "{said}");
+}
+
+#[test]
+#[ignore = "takes minutes: make test-long"]
+fn a_script_powers_off() {
+    if !image(Base::System) {
+        return;
+    }
+    let (text, _) = logged_in("root\necho six=$((2*3))\npoweroff\n", "7000000000", 0);
+    assert!(text.contains("six=6\n"), "{text}");
 }
 
 /// NVMM as memory of a node without processors, with the kernel's own means.
