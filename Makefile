@@ -41,7 +41,8 @@ demo: ## Boot Debian, measure NVMM under every method, print tables, draw a plot
 
 # One after the other, in this order, whatever -j says.
 .NOTPARALLEL:
-test: test-rust test-bare test-book test-python same-quick cost validate-quick rtl-quick lint ## Everything that CI checks
+# What ends within seconds comes first, so that a line out of form does not cost an hour.
+test: style test-rust test-bare test-book test-python same-quick cost validate-quick rtl-quick lint ## Everything that CI checks
 	@echo 'make test: all passed'
 
 # No test may be skipped for want of a tool. The seed is fixed, so that a tree passes or fails
@@ -245,12 +246,15 @@ sampling-check: build ## Sampled runs beside whole detailed ones: errors and int
 crash-corpus: build ## Seeded bugs in flushes and fences, found on the booted machine (docs/crash-model.md)
 	scripts/crash-corpus $(NAGORI) --order commit
 
-lint: setup ## Formatting, clippy, rules of the house
-	cargo fmt --all --check
+lint: style ## Formatting, rules of the house, clippy
 	cargo clippy --workspace --all-targets --locked -- -D warnings
-	python3 scripts/check.py
-	cargo fmt --check --manifest-path fuzz/Cargo.toml
 	cargo check --locked --no-default-features --manifest-path fuzz/Cargo.toml --target-dir $(TARGET)
+
+style: setup ## What of lint compiles nothing: seconds
+	cargo fmt --all --check
+	cargo fmt --check --manifest-path fuzz/Cargo.toml
+	cargo fetch --locked
+	python3 scripts/check.py
 	@for f in .ci/run scripts/*.sh scripts/demo scripts/dist scripts/bare-host scripts/test-python scripts/make-real-trace guest/init/* crates/image/src/rootfs/install.sh docs/artifact/run-all docs/artifact/claims/*; do sh -n $$f || exit 1; done
 	python3 scripts/test_scripts.py
 	python3 scripts/book/test_book.py
@@ -305,4 +309,4 @@ clean: ## Remove what was built
 	$(MAKE) -C guest/bare clean
 	cargo clean
 
-.PHONY: test-long sampling-check test-plots studies-check artifact bare-host dist dist-glibc wheel-musl deb container book reference test-book help setup build install install-lib demo test test-rust test-python wheel notebooks search search-builds rtl-quick rtl-check rtl-rocket rtl-formal rtl-synth validate validate-quick validate-four validate-docs validate-services test-bare same same-quick cost cost-release speed-guard lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke crash-corpus suite suite-check clean bench-native bench-iomap
+.PHONY: test-long sampling-check test-plots studies-check artifact bare-host dist dist-glibc wheel-musl deb container book reference test-book help setup build install install-lib demo test test-rust test-python wheel notebooks search search-builds rtl-quick rtl-check rtl-rocket rtl-formal rtl-synth validate validate-quick validate-four validate-docs validate-services test-bare same same-quick cost cost-release speed-guard lint style bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke crash-corpus suite suite-check clean bench-native bench-iomap
