@@ -3,6 +3,7 @@
 use super::caches::Caches;
 use super::contention::Contention;
 use super::levels::Levels;
+use super::marks::CodeMarks;
 use super::tags::{LineState, Tags, NO_SLOT};
 use super::Side;
 use crate::config::{CacheGeometry, LevelConfig};
@@ -39,8 +40,7 @@ pub struct Coherence {
     notices: Vec<Vec<Notice>>,
     /// Which harts run, where several do at the same time.
     running: Vec<bool>,
-    /// For each page of memory, a bit for each line that has been decoded as code.
-    code: Vec<u64>,
+    code: CodeMarks,
     ram_base: u64,
 }
 
@@ -74,7 +74,7 @@ impl Coherence {
             levels: Levels::new(harts, &[]),
             notices: vec![Vec::new(); harts],
             running: vec![false; harts],
-            code: vec![0; (ram_bytes >> 12) as usize],
+            code: CodeMarks::new((ram_bytes >> 12) as usize),
             ram_base,
         }
     }
@@ -117,14 +117,13 @@ impl Coherence {
         std::mem::take(&mut self.notices[hart])
     }
 
-    /// For each page of memory, a bit for each line that holds decoded code.
-    pub fn code_marks(&self) -> &[u64] {
+    pub(crate) fn code_marks(&self) -> &CodeMarks {
         &self.code
     }
 
     /// Whether a line lies in memory.
     pub fn inside(&self, line: u64) -> bool {
-        line >= self.ram_base && self.page(line) < self.code.len()
+        line >= self.ram_base && self.page(line) < self.code.pages()
     }
 
     /// Notices not taken yet, by hart.
@@ -135,10 +134,9 @@ impl Coherence {
     /// Takes over notices, and lines of code by page (both in range).
     pub(crate) fn set_saved(&mut self, notices: Vec<Vec<Notice>>, code: &[(u64, u64)]) {
         self.notices = notices;
-        // Fresh zeros, which the host allocates when they are first changed: there is a word for each page of memory.
-        self.code = vec![0; self.code.len()];
+        self.code.clear();
         for (page, lines) in code {
-            self.code[*page as usize] = *lines;
+            self.code.mark(*page as usize, *lines);
         }
     }
 
@@ -167,35 +165,23 @@ impl Coherence {
     /// Lines of a page that hold decoded code, as a bit mask.
     #[inline]
     pub fn code_lines(&self, paddr: u64) -> u64 {
-        self.code.get(self.page(paddr)).copied().unwrap_or(0)
+        self.code.of(self.page(paddr))
     }
 
     /// Marks lines of a page as code; true if any of them is new.
     pub fn mark_code(&mut self, paddr: u64, lines: u64) -> bool {
-        let p = self.page(paddr);
-        match self.code.get_mut(p) {
-            Some(m) => {
-                let new = lines & !*m != 0;
-                *m |= lines;
-                new
-            }
-            None => false,
-        }
+        self.code.mark(self.page(paddr), lines)
     }
 
     /// Unmarks a page's code and tells every hart; true if it had any.
     pub fn invalidate_code(&mut self, paddr: u64) -> bool {
-        let p = self.page(paddr);
-        match self.code.get_mut(p) {
-            Some(m) if *m != 0 => {
-                *m = 0;
-                for q in &mut self.notices {
-                    q.push(Notice::StaleCode(paddr >> 12));
-                }
-                true
+        let had = self.code.unmark(self.page(paddr));
+        if had {
+            for q in &mut self.notices {
+                q.push(Notice::StaleCode(paddr >> 12));
             }
-            _ => false,
         }
+        had
     }
 
     /// Invalidates code in a range that a device wrote, and ends reservations on it.

@@ -23,6 +23,7 @@ mod first;
 mod level_stats;
 mod levels;
 mod levels_check;
+mod marks;
 mod mshr;
 mod prefetch;
 mod replacement;

@@ -55,7 +55,7 @@ impl Coherence {
     /// The caches as data. `settle` is called with the number of each hart and copies of its caches for data and for
     /// instructions, for what the hart has noted of hits and not told the caches yet.
     pub fn save(&self, mut settle: impl FnMut(usize, &mut Tags, &mut Tags)) -> SavedCoherence {
-        let code = self.code_marks().iter().enumerate();
+        let code = self.code_marks().all();
         let (mut l1d, mut l1i) = (self.l1d.to_vec(), self.l1i.to_vec());
         for (h, (d, i)) in l1d.iter_mut().zip(&mut l1i).enumerate() {
             settle(h, d, i);
@@ -72,10 +72,7 @@ impl Coherence {
             reservations: self.reservations.clone(),
             notices: self.notices().to_vec(),
             moves: self.contention.save(),
-            code: code
-                .filter(|(_, m)| **m != 0)
-                .map(|(p, m)| (p as u64, *m))
-                .collect(),
+            code: code.map(|(page, lines)| (page as u64, lines)).collect(),
         }
     }
 
@@ -94,7 +91,7 @@ impl Coherence {
         let harts = self.l1d.len();
         fail(s.reservations.len() != harts, "reservations")?;
         fail(s.notices.len() != harts, "notices")?;
-        let pages = self.code_marks().len() as u64;
+        let pages = self.code_marks().pages() as u64;
         fail(s.code.iter().any(|(p, _)| *p >= pages), "marks of code")?;
         self.l1d = Caches::new(s.l1d);
         self.l1i = Caches::new(s.l1i);
