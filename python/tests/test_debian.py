@@ -66,21 +66,38 @@ C = """
 #include <stdlib.h>
 #include <fcntl.h>
 #include <sys/mman.h>
-// Two words on NVMM that have to be equal, of which only the first is flushed.
+#include "nagori.h"
+// Two words on NVMM, of which the second says that the first is there. `w` stores them, `f` flushes the first in
+// between, and without a word they are printed: exit code 3 if the first is missing.
 int main(int argc, char **argv) {
     int fd = open("/dev/mem", O_RDWR | O_SYNC);
     volatile long *p = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0xc0000000);
     if (p == MAP_FAILED) { perror("mmap"); return 2; }
-    if (argc > 1) { p[0] = 1; asm volatile("fence rw,rw"); p[8] = 1; asm volatile("fence rw,rw"); }
-    else printf("%ld %ld\\n", p[0], p[8]);
+    if (argc > 1) {
+        p[0] = 1;
+        nagori_fence();
+        if (*argv[1] == 'f') { nagori_cflush_line(p); nagori_fence(); }
+        p[8] = 1;
+        nagori_fence();
+        return 0;
+    }
+    printf("%ld %ld\\n", p[0], p[8]);
+    return p[8] && !p[0] && getenv("STRICT") ? 3 : 0;
 }
 """
 
 
-def test_a_checker_in_python_finds_what_a_cut_leaves(tmp_path: pathlib.Path) -> None:
+@pytest.fixture
+def two(tmp_path: pathlib.Path) -> pathlib.Path:
     source, program = tmp_path / "two.c", tmp_path / "two"
     source.write_text(C)
-    subprocess.run(["riscv64-linux-gnu-gcc", "-O1", "-static", "-o", program, source], check=True)
+    include = pathlib.Path(__file__).parents[2] / "guest/include"
+    compiler = ["riscv64-linux-gnu-gcc", "-O1", "-static", f"-I{include}"]
+    subprocess.run([*compiler, "-o", program, source], check=True)
+    return program
+
+
+def test_a_checker_in_python_finds_what_a_cut_leaves(two: pathlib.Path) -> None:
     seen = []
 
     def checker(output: bytes, labels: list[str]) -> Optional[str]:
@@ -88,7 +105,7 @@ def test_a_checker_in_python_finds_what_a_cut_leaves(tmp_path: pathlib.Path) -> 
         return None if output in (b"0 0\n", b"1 0\n", b"1 1\n") else f"out of order: {output!r}"
 
     def explore(check: Callable[[bytes, list[str]], Optional[str]]) -> ng.Exploration:
-        file = {str(program): "/root/two"}
+        file = {str(two): "/root/two"}
         return ng.crash("/root/two w", "/root/two", file=file, checker=check, rootfs="none")
 
     found = explore(checker)
@@ -102,3 +119,18 @@ def test_a_checker_in_python_finds_what_a_cut_leaves(tmp_path: pathlib.Path) -> 
 
     with pytest.raises(ValueError, match="mine"):
         explore(fails)
+
+
+def test_a_study_of_crashes(two: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    options = {"rootfs": "none", "file": {"two": "/root/two"}, "workload": "/root/two {how}"}
+    options["recover"] = "STRICT=1 /root/two"
+    axes = {"how": ["w", "f"], "domain": ["adr", "eadr"]}
+    study = ng.Study(base=tmp_path, kind="crash", options=options, axes=axes)
+    done = study.run(jobs=1)
+    assert done.counts == {"there": 0, "made": 4, "failed": 0}, done.failures
+    # What is flushed before the second word is stored is safe, and so are caches that outlive the power.
+    found = {(r["how"], r["domain"]): r["findings"] for r in done.rows}
+    assert found == {("w", "adr"): 1, ("w", "eadr"): 0, ("f", "adr"): 0, ("f", "eadr"): 0}
+    assert all(r["recoveries"] > 0 for r in done.rows)
+    again = study.run(tmp_path / "elsewhere", jobs=2)
+    assert [done.raw(r["key"]) for r in done.rows] == [again.raw(r["key"]) for r in again.rows]

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import nagori as ng
+from conftest import build
 from nagori.study import driver, plan
 from nagori.study.host import Changed
 from nagori.study.store import Store
@@ -87,6 +88,33 @@ def test_what_can_change_a_result_changes_its_name(here: pathlib.Path, loop: pat
     text = (here / "mine.toml").read_text()
     (here / "mine.toml").write_text(text.replace("clock_hz = 50000000", "clock_hz = 100000000"))
     assert keys(options={"machine": "mine.toml"}) != mine
+
+
+def test_windows_of_a_sampled_run_are_runs_of_a_study(here: pathlib.Path) -> None:
+    nagori = [sys.executable, "-m", "nagori", "-q"]
+    lengths = ["--window-length=2000", "--warm-up=1000", "--windows=20"]
+    sampled = ["bare", "--timing=sampled", *lengths, "--windows-to=windows", "--method=extended"]
+    subprocess.run([*nagori, *sampled, build(here, rounds=3000)], cwd=here, check=True, capture_output=True)
+    windows = sorted((here / "windows").iterdir())
+    assert len(windows) > 20
+    s = ng.Study(base=here, kind="window", program="windows")
+    done = s.run(jobs=2)
+    assert done.counts == {"there": 0, "made": len(windows), "failed": 0}, done.failures
+    by_hand = subprocess.run([*nagori, "window", "run", "--json=-", *windows[:3]], capture_output=True, check=True)
+    assert [done.raw(r["key"])["result"] for r in done.rows[:3]] == json.loads(by_hand.stdout)
+    whole = [r for r in done.rows if not r["cut"]]
+    assert len(whole) > 15 and all(r["instructions"] >= 2000 and r["time_us"] > 0 for r in whole)
+    # One that was written since is one more run.
+    shutil.copy(windows[0], here / f"windows/window-{len(windows):06}.snap")
+    (here / "w.toml").write_text('kind = "window"\nprogram = "windows"\n')
+    sweep(here, "run", "w.toml", "--store", str(done.store.directory))
+    assert len(ng.Study(here / "w.toml").results(done.store.directory)) == len(windows) + 1
+    sweep(here, "report", "w.toml", "--store", str(done.store.directory), "--output", "w.html")
+    assert f"{len(windows) + 1}" in (here / "w.html").read_text()
+    named = ng.Study(base=here, kind="window", programs={"a": {"windows": "windows"}})
+    assert named.axes == ["program", "sampled_window"] and len(list(named.points())) == len(windows) + 1
+    with pytest.raises(ng.Error, match="there are no windows in it"):
+        ng.Study(base=here, kind="window", program="nothing")
 
 
 def test_a_program_that_changes_meanwhile_is_noticed(here: pathlib.Path) -> None:

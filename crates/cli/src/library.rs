@@ -9,6 +9,7 @@ use crate::mem;
 use crate::mem::args::MemCommand;
 use crate::mem::report::{About, Report};
 use crate::remote;
+use crate::window::{self, WindowCommand};
 use crate::{bare, boot, guest, hints, run, tables};
 use anyhow::anyhow;
 use clap::{CommandFactory, FromArgMatches, Parser};
@@ -125,8 +126,8 @@ pub fn bare(options: &[String], caller: &dyn Caller) -> anyhow::Result<Ended> {
     })
 }
 
-/// Checks the options of many commands that have a result for programs (`run`, `bare`, `crash`, `mem run`), and nothing
-/// that lies behind them: what is wrong with each.
+/// Checks the options of many commands that have a result for programs (`run`, `bare`, `crash`, `mem run`,
+/// `window run`), and nothing that lies behind them: what is wrong with each.
 pub fn check(all: &[Vec<String>]) -> Vec<Option<String>> {
     // Made once: that takes longer than reading a command line.
     let mut known = Cli::command();
@@ -136,8 +137,8 @@ pub fn check(all: &[Vec<String>]) -> Vec<Option<String>> {
         let cli = read.and_then(|m| Cli::from_arg_matches(&m));
         match cli.map_err(|e| wrong(e, options))?.command {
             Command::Run(_) | Command::Bare(_) | Command::Crash(_) => Ok(()),
-            Command::Mem(MemCommand::Run(_)) => Ok(()),
-            _ => Err(other("run, bare, crash or mem run")),
+            Command::Mem(MemCommand::Run(_)) | Command::Window(_) => Ok(()),
+            _ => Err(other("run, bare, crash, mem run or window run")),
         }
     };
     { all.iter() }
@@ -181,6 +182,18 @@ pub fn mem(options: &[String], caller: &dyn Caller) -> anyhow::Result<Value> {
         return Err(other("mem run"));
     };
     without_host(mem::report_of(&a, caller)?)
+}
+
+/// Measures windows of sampled runs: `window run` and its options. Each of them, as `--json` has it.
+pub fn window(options: &[String], caller: &dyn Caller) -> anyhow::Result<Value> {
+    let Command::Window(WindowCommand::Run(a)) = read(options)? else {
+        return Err(other("window run"));
+    };
+    let check = || match caller.interrupted() {
+        Some(n) => Err(Interrupted(n).into()),
+        None => Ok(()),
+    };
+    window::measure(&a, |_, _| (), check)
 }
 
 /// A report without figures of the host.

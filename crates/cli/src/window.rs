@@ -4,6 +4,7 @@ use crate::args::{engine, DeviceArgs, EngineKind};
 use crate::figures::Figures;
 use crate::output::file::Staged;
 use crate::output::{self, Exit, Messages, SUCCESS};
+use crate::run;
 use crate::tables::{duration, grouped, row, table, text};
 use anyhow::{anyhow, Context};
 use clap::{Args, Subcommand};
@@ -47,27 +48,46 @@ pub struct WindowArgs {
     pub json: Option<PathBuf>,
 }
 
+/// Measures the windows, each of which `seen` is told of (`None`: the program ended in it). All of them as JSON.
+pub fn measure(
+    a: &WindowArgs,
+    mut seen: impl FnMut(u64, Option<&Window>),
+    mut check: impl FnMut() -> anyhow::Result<()>,
+) -> anyhow::Result<Value> {
+    let engine = engine(a.engine);
+    let copies = copies(&a.devices.devices(), engine, None)?;
+    let mut all: Vec<Value> = Vec::new();
+    for file in &a.files {
+        check()?;
+        let found = kept::run(file, engine, |m| (copies.connect)(m));
+        let (number, length, window) = found.map_err(|e| anyhow!(e))?;
+        seen(number, window.as_ref());
+        let summary = window.as_ref().map(|w| run::summary(&w.report));
+        all.push(json!({
+            "window": number,
+            "length": length,
+            "measured": window,
+            "summary": summary,
+        }));
+    }
+    Ok(json!(all))
+}
+
 /// Runs the command.
 pub fn command(c: &WindowCommand, messages: &Messages) -> anyhow::Result<Exit> {
     let WindowCommand::Run(a) = c;
     let json = a.json.as_deref().map(Staged::create).transpose();
     let json = json.context("--json")?;
-    let engine = engine(a.engine);
-    let copies = copies(&a.devices.devices(), engine, None)?;
     let mut t = table(["window", "instructions", "time", "CPI", "warm"]);
-    let mut all: Vec<Value> = Vec::new();
-    for file in &a.files {
-        messages.signals().check()?;
-        let found = kept::run(file, engine, |m| (copies.connect)(m));
-        let (number, length, window) = found.map_err(|e| anyhow!(e))?;
+    let seen = |number: u64, window: Option<&Window>| {
         let mut cells = vec![number.to_string()];
-        cells.extend(match &window {
+        cells.extend(match window {
             None => ["-", "the program ended in it", "-", "-"].map(String::from),
             Some(w) => shown(w),
         });
         row(&mut t, cells);
-        all.push(json!({"window": number, "length": length, "measured": window}));
-    }
+    };
+    let all = measure(a, seen, || Ok(messages.signals().check()?))?;
     let table = text(&t);
     match json {
         None => output::print(&table)?,
@@ -75,7 +95,7 @@ pub fn command(c: &WindowCommand, messages: &Messages) -> anyhow::Result<Exit> {
             if !file.is_stdout() {
                 output::print(&table)?;
             }
-            file.put(format!("{:#}\n", json!(all)).as_bytes())
+            file.put(format!("{all:#}\n").as_bytes())
                 .context("--json")?;
         }
     }

@@ -35,7 +35,7 @@ mod _nagori {
     #[pymodule_export]
     use super::memory::play;
     #[pymodule_export]
-    use super::run::{bare, check, image, mem, option_names, run};
+    use super::run::{bare, check, image, mem, option_names, run, window};
 
     /// Does what the command does with these arguments, the first of which is its name; its exit code.
     #[pyfunction]

@@ -96,6 +96,19 @@ pub fn mem(
     value(py, &caller, || library::mem(&options, &caller))
 }
 
+/// Measures windows of sampled runs as `nagori window run` does with these options: each of them, as JSON.
+#[pyfunction]
+#[pyo3(signature = (options, log, cancel))]
+pub fn window(
+    py: Python<'_>,
+    options: Vec<String>,
+    log: Py<PyAny>,
+    cancel: Option<&Cancel>,
+) -> PyResult<String> {
+    let caller = PyCaller::new(log, cancel);
+    value(py, &caller, || library::window(&options, &caller))
+}
+
 fn value(
     py: Python<'_>,
     caller: &PyCaller,

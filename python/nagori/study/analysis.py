@@ -15,7 +15,7 @@ Row = Mapping[str, Any]
 #: An axis with more values than this is looked at by ranks, and not value by value.
 LEVELS = 12
 #: Names of axes whose values only repeat a run.
-REPEATS = ("seed",)
+REPEATS = ("seed", "sampled_window")
 #: Quantiles of Student's t at 97.5 %, by degrees of freedom.
 _T = (
     12.706,

@@ -18,7 +18,9 @@ from .axes import Axis, Values, combined, points, product, sampled, unknown, zip
 from .expression import Expression, Template, plain
 
 #: What a study can run, and the words of its command.
-KINDS = {"run": "run", "bare": "bare", "mem": "mem run", "crash": "crash"}
+KINDS = {"run": "run", "bare": "bare", "mem": "mem run", "crash": "crash", "window": "window run"}
+#: Number of a window of a sampled run: the axis that a study of windows has by itself.
+WINDOW = "sampled_window"
 #: Beginning of the names that are settings of the machine's, or the memory's, description.
 SET = "set."
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -77,7 +79,8 @@ _KEYS = {
     "report",
     "fit",
 }
-_PROGRAM_KEYS = {"run", "elf", "options"}
+#: What the program of a kind is called in [programs.NAME], and what it is.
+_PROGRAMS = {"run": ("run", "[words]"), "bare": ("elf", "a file"), "window": ("windows", "a directory")}
 
 
 @dataclass(frozen=True)
@@ -155,10 +158,12 @@ class Study:
         self.exit_codes: tuple[int, ...] = tuple(keys.get("exit_codes", (0,)))
         self.programs = _tables(keys, "programs")
         for name, p in self.programs.items():
-            unknown(f"[programs.{name}]", p, _PROGRAM_KEYS)
-            if ("run" in p) == ("elf" in p) or ("elf" in p) != (kind == "bare"):
-                right = "elf = a file" if kind == "bare" else "run = [words]"
-                raise Error(f"[programs.{name}]: expected {right}, for kind = {kind!r}")
+            if kind not in _PROGRAMS:
+                raise Error(f"[programs.{name}]: kind = {kind!r} has no program; its options say what is run")
+            key, what = _PROGRAMS[kind]
+            unknown(f"[programs.{name}]", p, {key, "options"})
+            if key not in p:
+                raise Error(f"[programs.{name}]: expected {key} = {what}, for kind = {kind!r}")
         self._axes = self._read_axes(keys)
         self._derived: list[tuple[str, Union[Template, Expression, Any]]] = [
             (name, _derivation(name, text)) for name, text in _table(keys, "derive").items()
@@ -185,9 +190,31 @@ class Study:
         if "sample" in keys:
             axes.append(sampled(_table(keys, "sample")))
         named = {name for a in axes for name in a.names} | set(_table(keys, "derive"))
-        if self.programs and "program" not in named and "program" not in keys:
+        several = bool(self.programs) and "program" not in named and "program" not in keys
+        if self.kind == "window" and WINDOW not in named and (several or "program" in keys):
+            axes.insert(0, self._windows(list(self.programs) if several else [keys["program"]], several))
+        elif several:
             axes.insert(0, Axis(tuple({"program": name} for name in self.programs)))
         return axes
+
+    def _directory(self, program: Any) -> str:
+        """The directory with the windows of a program."""
+        if not isinstance(program, str):
+            raise Error('there is no program: program = "a directory that --windows-to has written"')
+        found = self.programs[program]["windows"] if program in self.programs else program
+        return str(found)
+
+    def _windows(self, programs: Sequence[Any], named: bool) -> Axis:
+        """All windows that were written of programs."""
+        found: list[Values] = []
+        for program in programs:
+            directory = self.base / self._directory(program)
+            files = sorted(directory.glob("window-*.snap"))
+            if not files:
+                raise Error(f"{directory}: there are no windows in it: expected what --windows-to has written")
+            numbers = [int(f.stem.removeprefix("window-")) for f in files]
+            found += [{**({"program": program} if named else {}), WINDOW: n} for n in numbers]
+        return Axis(tuple(found))
 
     @property
     def axes(self) -> list[str]:
@@ -201,6 +228,8 @@ class Study:
 
     def _is_setting(self, name: str) -> bool:
         """Whether a value goes to the command by itself."""
+        if name == WINDOW:
+            return self.kind == "window"
         return name == "program" or name.startswith(SET) or self._kind.option(name) is not None
 
     def _check_names(self) -> None:
@@ -265,13 +294,15 @@ class Study:
         options: dict[str, Any] = {}
         if isinstance(program, str) and program in self.programs:
             entry = self.programs[program]
-            program = entry["elf"] if self.kind == "bare" else entry["run"]
+            program = entry[_PROGRAMS[self.kind][0]]
             options.update(entry.get("options", {}))
         options.update((n, v) for n, v in values.items() if n not in self._variables and n != "program")
         words = KINDS[self.kind].split(" ")
         settings = []
         for name, value in options.items():
             value = _filled(value, values)
+            if name == WINDOW:
+                continue
             if name.startswith(SET):
                 settings.append(f"--set={name[len(SET) :]}={_setting(value)}")
                 continue
@@ -290,6 +321,11 @@ class Study:
             if not isinstance(program, str):
                 raise Error('there is no program: program = "file.elf", or [programs.NAME]')
             words.append(plain(_filled(program, values)))
+        elif self.kind == "window":
+            directory = plain(_filled(self._directory(program), values))
+            if WINDOW not in values:
+                raise Error(f"there is no axis {WINDOW}: name programs in [programs.NAME], or give its numbers")
+            words.append(f"{directory}/window-{int(values[WINDOW]):06}.snap")
         elif program is not None:
             raise Error(f"kind = {self.kind!r} has no program; its options say what is run")
         return tuple(words)

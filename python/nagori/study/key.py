@@ -148,6 +148,10 @@ class Keys:
         if kind == "mem":
             memory = next(value_of(words, "memory"), "")
             described = {"memory": self._memory(memory, list(value_of(words, "set")))}
+        elif kind == "window":
+            # The machine is in the window; there may be more of them later.
+            described = {}
+            self.files.note(os.path.dirname(words[-1]))
         else:
             machine = next(value_of(words, "machine"), "vc707")
             model = next(value_of(words, "memory-model"), None)
@@ -269,6 +273,8 @@ def inputs(words: Sequence[str], kind: str, files: Files) -> Iterator[tuple[str,
     """
     if kind == "bare":
         yield "program", words[-1]
+    if kind == "window":
+        yield "window", words[-1]
     if kind == "run":
         program = words[words.index("--") + 1]
         # One with a `/` that is not there is a program of the guest.

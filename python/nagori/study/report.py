@@ -26,6 +26,7 @@ _FIGURES = {
     "bare": ("time_us", "cpi", "nvmm_reads", "nvmm_writes"),
     "mem": ("time_us", "bandwidth_bytes_per_s", "read_latency_avg_ns", "write_latency_avg_ns"),
     "crash": ("findings", "recoveries"),
+    "window": ("time_us", "cpi", "nvmm_reads", "nvmm_writes"),
 }
 
 

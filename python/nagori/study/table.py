@@ -72,6 +72,15 @@ def figures(result: dict[str, Any]) -> dict[str, Any]:
         if found.get("energy") and len(found["energy"]) == len(found["model"]["regions"]):
             row["energy_pj"] = sum(e["total_pj"] for e in found["energy"].values())
         return row
+    if kind == "window":
+        # The program may have ended in it.
+        if found["summary"] is None:
+            return {"cut": True}
+        row = {"cut": False, "time_us": found["measured"]["awake_ps"] / 1e6}
+        row.update((n, v) for n, v in _flat("", found["summary"]) if n != "guest_time_ps")
+        row["cold_lines"] = found["measured"]["cold"]
+        row["time_if_warm_us"] = found["measured"]["awake_if_hits_ps"] / 1e6
+        return row
     row = {n: v for n, v in found.items() if not isinstance(v, (dict, list))}
     row["findings"] = len(found["findings"])
     row["warnings"] = len(found.get("warnings", []))

@@ -70,6 +70,8 @@ def make(task: Task) -> dict[str, Any]:
         found = json.loads(_nagori.mem(words, log, None))
         # They are in the command, and memories that are the same by other settings have the same result.
         del found["settings"]
+    elif kind == "window":
+        (found,) = json.loads(_nagori.window(words, log, None))
     else:
         found = json.loads(_nagori.crash(words, None, log, None))
         found.pop("seconds", None)
