@@ -87,7 +87,7 @@ pub fn command(c: &WindowCommand, messages: &Messages) -> anyhow::Result<Exit> {
         });
         row(&mut t, cells);
     };
-    let all = measure(a, seen, || Ok(messages.signals().check()?))?;
+    let all = measure(a, seen, || messages.signals().check())?;
     let table = text(&t);
     match json {
         None => output::print(&table)?,
