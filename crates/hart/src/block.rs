@@ -305,15 +305,12 @@ impl CodeCache {
     }
 
     /// The blocks of another cache; this one has none.
-    pub(crate) fn take_blocks(&mut self, other: CodeCache) {
-        let addresses = CodeCache {
-            jumps: std::mem::replace(&mut self.jumps, Box::new([NO_JUMP; JUMPS])),
-            pages: std::mem::replace(&mut self.pages, Box::new([NO_PAGE; FETCH_PAGES])),
-            known: std::mem::take(&mut self.known),
-            decoded: self.decoded,
-            ..other
-        };
-        *self = addresses;
+    pub(crate) fn take_blocks(&mut self, mut other: CodeCache) {
+        std::mem::swap(&mut self.jumps, &mut other.jumps);
+        std::mem::swap(&mut self.pages, &mut other.pages);
+        std::mem::swap(&mut self.known, &mut other.known);
+        other.decoded = self.decoded;
+        *self = other;
     }
 
     /// Forgets the blocks of a physical page.
