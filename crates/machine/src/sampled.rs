@@ -20,6 +20,8 @@ pub type PageContent = Arc<[u8]>;
 pub enum Next {
     /// So many instructions of all harts in detail, in the machine itself.
     Detail(u64),
+    /// As [`Next::Detail`], with caches that are still to be warmed: what time code takes there says nothing of others.
+    WarmUp(u64),
     /// So many without the timing model.
     Functional(u64),
     /// So many without the timing model, and then the state is handed out.
@@ -66,7 +68,7 @@ pub struct Moment {
 }
 
 /// How fast time passes in functional parts.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pace {
     /// Of each hart: cycles for one of functional mode, in 2^-16; at least 2^16.
     pub harts: Vec<u32>,
@@ -74,6 +76,18 @@ pub struct Pace {
     /// (`functional_quantum_cycles`). Then time passes as it has passed in detail for the code that a turn begins with,
     /// if that is known: of harts that share work, now this one waits for the others and now that one.
     pub turn: Option<u32>,
+    /// What all of that is multiplied by, in 2^-16.
+    pub scale: u32,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Pace {
+            harts: Vec::new(),
+            turn: None,
+            scale: PLAIN,
+        }
+    }
 }
 
 /// One cycle for a cycle.
@@ -85,6 +99,8 @@ struct Learned {
     code: HashMap<u64, (u64, u64)>,
     /// By hart, in detail.
     starts: Vec<Option<Start>>,
+    /// Whether turns in detail are looked at.
+    learns: bool,
     functional_cpi: u64,
 }
 
@@ -97,6 +113,9 @@ const RECENT: u64 = 20_000;
 impl Learned {
     /// A turn of a hart in detail begins: what its last one led to, with all waits, is known.
     fn begins(&mut self, hart: usize, now: Start) {
+        if !self.learns {
+            return;
+        }
         if let Some(last) = self.starts[hart].replace(now) {
             let cycles = now.cycles.wrapping_sub(last.cycles);
             let instructions = now.instructions.wrapping_sub(last.instructions);
@@ -145,8 +164,20 @@ impl Pace {
         };
         Pace {
             harts: cpi.into_iter().map(one).collect(),
-            turn: None,
+            ..Pace::default()
         }
+    }
+
+    /// As this one, with all times multiplied.
+    pub fn times(self, by: f64) -> Pace {
+        // At least a hundredth, and at most a hundred times: not a number counts as one.
+        let by = if by.is_finite() {
+            by.clamp(0.01, 100.0)
+        } else {
+            1.0
+        };
+        let scale = (f64::from(PLAIN) * by) as u32;
+        Pace { scale, ..self }
     }
 
     fn of(&self, hart: usize) -> u64 {
@@ -206,9 +237,10 @@ impl Sampled {
     /// How much longer a turn of a hart that begins at some code takes than a functional one.
     fn times(&self, hart: usize, pc: u64) -> u64 {
         let learned = self.learned.as_ref().filter(|_| self.pace.turn.is_some());
-        learned
+        let times = learned
             .and_then(|l| l.times(pc))
-            .unwrap_or_else(|| self.pace.of(hart))
+            .unwrap_or_else(|| self.pace.of(hart));
+        ((times * u64::from(self.pace.scale)) >> 16).max(PLAIN.into())
     }
 }
 
@@ -251,6 +283,7 @@ impl Machine {
             learned: (self.harts.len() > 1).then(|| Learned {
                 code: HashMap::new(),
                 starts: vec![None; self.harts.len()],
+                learns: false,
                 functional_cpi: u64::from(self.config.functional_cpi).max(1),
             }),
             times: PLAIN.into(),
@@ -342,7 +375,7 @@ impl Machine {
 
     fn follow(&mut self, s: &mut Sampled, next: Next) {
         let (n, timed) = match next {
-            Next::Detail(n) => (n, true),
+            Next::Detail(n) | Next::WarmUp(n) => (n, true),
             Next::Functional(n) | Next::Moment(n) => (n, false),
         };
         if self.world.timed != timed {
@@ -350,6 +383,7 @@ impl Machine {
         }
         if let Some(l) = &mut s.learned {
             l.starts.fill(None);
+            l.learns = matches!(next, Next::Detail(_));
         }
         s.detail = timed.then(|| self.region_start());
         s.hands_out = matches!(next, Next::Moment(_));

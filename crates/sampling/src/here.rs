@@ -1,9 +1,8 @@
 //! Windows in the machine itself, for several harts that are busy.
 //!
-//! Harts that wait for one another execute as many instructions as the others take time, so instructions are no measure
-//! of what has been done. Time is: in functional parts each hart's time passes by the cycles an instruction that it had
-//! in the window before, with no lag, and what a window has counted stands for the time from its beginning to that of
-//! the next one.
+//! What each hart does in functional parts depends on how fast the others are there: how often it finds a lock taken,
+//! or an empty pipe. So in functional parts each hart's time passes by the cycles an instruction that it had in the
+//! window before, with no lag, and all times are scaled such that as much passes as windows have told so far.
 
 use crate::window::Window;
 use nagori_machine::{Progress, Report};
@@ -20,18 +19,20 @@ enum Part {
     Measured(Progress),
 }
 
-/// A window and what it stands for.
+/// A window and the part of the run that follows it.
 #[derive(Debug, Clone)]
 struct Stood {
-    /// Where it began, with its warm-up.
+    /// Where it began, with its warm-up, and how far that and the window went.
     begin: Progress,
-    /// Its time in detail, with its warm-up, and its own, in which not every hart slept.
-    detail_ps: u64,
-    own_ps: u64,
-    instructions: u64,
-    /// True time for that of functional parts: less than 1 where a hart is faster than functional time can pass.
+    detail: Progress,
+    /// Picoseconds an instruction in the window, in which not every hart slept.
+    rate: f64,
+    /// What times behind it were multiplied by.
     scale: f64,
 }
+
+/// Windows of which the scale of times consists.
+const SCALED_BY: usize = 16;
 
 /// The windows so far.
 #[derive(Debug, Clone)]
@@ -41,7 +42,6 @@ pub struct Here {
     part: Part,
     begin: Progress,
     all: Vec<Stood>,
-    functional_cpi: f64,
 }
 
 fn awake(p: &Progress) -> u64 {
@@ -50,13 +50,12 @@ fn awake(p: &Progress) -> u64 {
 
 impl Here {
     /// From a moment on.
-    pub fn new(from: Progress, functional_cpi: u32) -> Here {
+    pub fn new(from: Progress) -> Here {
         Here {
             begin: from.clone(),
             from,
             part: Part::Functional,
             all: Vec::new(),
-            functional_cpi: f64::from(functional_cpi.max(1)),
         }
     }
 
@@ -85,12 +84,12 @@ impl Here {
             cold: 0,
             awake_if_hits_ps: awake(&part),
         };
+        let scale = self.scale_up_to(&self.begin);
         self.all.push(Stood {
-            detail_ps: awake(&at.since(&self.begin)),
-            own_ps: window.awake_ps,
-            instructions: window.instructions,
+            detail: at.since(&self.begin),
+            rate: window.awake_ps as f64 / window.instructions as f64,
             begin: self.begin.clone(),
-            scale: self.scale(&window.report),
+            scale,
         });
         Some(window)
     }
@@ -100,31 +99,44 @@ impl Here {
         std::mem::replace(&mut self.part, Part::Functional) != Part::Functional
     }
 
-    fn scale(&self, r: &Report) -> f64 {
-        let (mut real, mut functional) = (0.0, 0.0);
-        for h in r.harts.iter().filter(|h| h.instructions > 0) {
-            let cycles = h.cycles.saturating_sub(h.events.idle_cycles) as f64;
-            real += cycles;
-            functional += cycles.max(h.instructions as f64 * self.functional_cpi);
+    /// What times are multiplied by behind the last window.
+    pub fn scale(&self) -> f64 {
+        self.all.last().map_or(1.0, |s| s.scale)
+    }
+
+    /// The time that functional parts behind the last windows should have taken, as a part of what they have taken
+    /// without any scale. 1 if there were none.
+    fn scale_up_to(&self, end: &Progress) -> f64 {
+        let first = self.all.len().saturating_sub(SCALED_BY);
+        let (mut told, mut taken) = (0.0, 0.0);
+        for (i, s) in self.all.iter().enumerate().skip(first) {
+            let part = self.behind(i, end).since(&s.detail);
+            told += part.instructions as f64 * s.rate;
+            taken += awake(&part) as f64 / s.scale;
         }
-        if functional > 0.0 {
-            real / functional
+        if told > 0.0 && taken > 0.0 {
+            told / taken
         } else {
             1.0
         }
     }
 
-    /// The instructions that each window stands for, as many as it would take for the time; the run has come to a
-    /// place.
+    /// How far the run went from the beginning of a window to that of the next one, or to a place.
+    fn behind(&self, window: usize, end: &Progress) -> Progress {
+        let next = self.all.get(window + 1).map_or(end, |s| &s.begin);
+        next.since(&self.all[window].begin)
+    }
+
+    /// The instructions that each window stands for; the run has come to a place.
     pub fn weights(&self, end: &Progress) -> Vec<f64> {
-        let next = |i: usize| self.all.get(i + 1).map_or(end, |s| &s.begin);
-        let one = |(i, s): (usize, &Stood)| {
-            let begin = if i == 0 { &self.from } else { &s.begin };
-            let functional = awake(&next(i).since(begin)).saturating_sub(s.detail_ps);
-            let ps = s.detail_ps as f64 + s.scale * functional as f64;
-            ps / s.own_ps.max(1) as f64 * s.instructions as f64
+        let own = |i| self.behind(i, end).instructions;
+        let before = |i| match i {
+            0 => self.all[0].begin.since(&self.from).instructions,
+            _ => 0,
         };
-        self.all.iter().enumerate().map(one).collect()
+        { 0..self.all.len() }
+            .map(|i| (own(i) + before(i)) as f64)
+            .collect()
     }
 }
 

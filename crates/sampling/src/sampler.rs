@@ -225,7 +225,7 @@ impl Sampler {
         {
             self.fetch(self.spots.len() as u64);
             self.in_copies = self.found.len();
-            self.here = Some(Here::new(self.passed(at), self.functional_cpi));
+            self.here = Some(Here::new(self.passed(at)));
         }
     }
 
@@ -260,7 +260,8 @@ impl Sampler {
             told.iter().find(|t| t.1 >= 1000).map_or(all, |t| t.0)
         });
         self.pace = Pace::new(each, self.functional_cpi);
-        if self.here.is_some() {
+        if let Some(here) = &self.here {
+            self.pace = std::mem::take(&mut self.pace).times(here.scale());
             self.pace.turn = Some(TURN);
         }
     }
@@ -357,7 +358,7 @@ impl Sampling for Sampler {
             here.begins(passed);
         }
         self.spots.push(self.next);
-        (Next::Detail(self.next.length.warm_up), self.pace.clone())
+        (Next::WarmUp(self.next.length.warm_up), self.pace.clone())
     }
 
     fn moment(&mut self, m: Moment, at: &Progress) -> Result<(Next, Pace), MachineError> {
