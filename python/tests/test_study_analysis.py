@@ -150,6 +150,10 @@ def test_a_fit_finds_what_a_machine_was_made_with(tmp_path: pathlib.Path) -> Non
     found = ng.fit(study("s"), target, figure="time_us", parameters=parameters, jobs=1)
     assert found.rank == 2 and not found.problems, str(found)
     assert found.largest < 1e-3 and found.values[clock] == 80_000_000, str(found)
+    # Measurements that contradict one another.
+    noisy = [{**row, "time_us": row["time_us"] * by} for row in target for by in (0.5, 1.5)]
+    found = ng.fit(study("s"), noisy, figure="time_us", parameters=parameters, jobs=1)
+    assert f"hardly determine {clock}" in str(found), str(found)
     # Of the way there and the way back only the sum matters.
     both = {reads: way, "set.board.read_response_ps": way}
     found = ng.fit(study("s"), target, figure="time_us", parameters=both, jobs=1)

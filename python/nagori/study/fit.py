@@ -27,6 +27,8 @@ from .expression import plain
 _STEP = 0.1
 #: A direction with less than this share of the largest effect is not determined.
 _WEAK = 1e-2
+#: A standard error above this share of the range says that the data hardly determine a value.
+_VAGUE = 0.25
 #: Targets: rows of values of axes with measured figures, or a CSV file of them.
 Target = Union[PathLike, Sequence[Mapping[str, Any]]]
 
@@ -349,6 +351,12 @@ def _judged(problem: _Problem, looked: list[Parameter], best: list[float], numpy
     undetermined = [{p.name: round(float(d[i]), 3) for i, p in enumerate(looked) if abs(d[i]) > 0.1} for d in weak]
     problems = [_told(u, looked) for u in undetermined]
     problems += [f"{f.parameter.name} is at its bound: the best value may lie beyond" for f in fitted if f.at_bound]
+    problems += [
+        f"the data hardly determine {f.parameter.name}: its standard error is {f.error:.3g}; measure something that it "
+        "changes more, or average over seeds"
+        for f in fitted
+        if f.error is not None and f.error > _VAGUE * (f.parameter.high - f.parameter.low)
+    ]
     if ran_out:
         problems.append("the number of evaluations was used up before the fit had settled")
     return Fit(fitted, rows, rank, condition, undetermined, problem.count, problems)
