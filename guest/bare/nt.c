@@ -2,6 +2,16 @@
 #include "bare.h"
 #include "nagori_nt.h"
 
+/* Unless it optimizes for speed, GCC calls this for a copy whose alignment it does not know. */
+#if !defined __OPTIMIZE__ || defined __OPTIMIZE_SIZE__
+void *memcpy(void *to, const void *from, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        ((u8 *)to)[i] = ((const u8 *)from)[i];
+    return to;
+}
+#endif
+
 enum { SIZE = 4096 };
 static u8 from[SIZE] __attribute__((aligned(64)));
 static u8 to[SIZE] __attribute__((aligned(64)));
