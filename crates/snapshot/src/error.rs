@@ -55,6 +55,13 @@ pub enum SnapshotError {
     Encode(String),
 }
 
+impl SnapshotError {
+    /// What an encoder says.
+    pub(crate) fn encode(e: impl std::fmt::Display) -> SnapshotError {
+        SnapshotError::Encode(e.to_string())
+    }
+}
+
 fn list(differences: &[Difference]) -> String {
     let all: Vec<String> = differences.iter().map(Difference::to_string).collect();
     all.join("; ")

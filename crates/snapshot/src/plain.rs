@@ -6,7 +6,7 @@ use nagori_machine::MachineState;
 /// A state as CBOR, as it stands in snapshots.
 pub fn encode(state: &MachineState) -> Result<Vec<u8>, SnapshotError> {
     let mut plain = Vec::new();
-    ciborium::into_writer(state, &mut plain).map_err(|e| SnapshotError::Encode(e.to_string()))?;
+    ciborium::into_writer(state, &mut plain).map_err(SnapshotError::encode)?;
     Ok(plain)
 }
 

@@ -46,7 +46,7 @@ pub(crate) fn encode(software: Option<&Software>) -> Result<Vec<u8>, SnapshotErr
         tohost: s.tohost,
     };
     let mut out = vec![0; 4];
-    ciborium::into_writer(&list, &mut out).map_err(|e| SnapshotError::Encode(e.to_string()))?;
+    ciborium::into_writer(&list, &mut out).map_err(SnapshotError::encode)?;
     let len = u32::try_from(out.len() - 4).ok();
     let len = len.filter(|n| *n as usize <= MAX_LIST);
     let len = len.ok_or_else(|| SnapshotError::Encode("too many segments".into()))?;

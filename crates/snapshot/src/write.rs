@@ -55,7 +55,7 @@ pub fn save(machine: &Machine, out: impl Write, meta: &Meta) -> Result<Written, 
     }
     let state = machine.save_state();
     let header = Header::new(machine.description().clone(), &state, meta.clone());
-    let header = serde_json::to_vec(&header).map_err(encode)?;
+    let header = serde_json::to_vec(&header).map_err(SnapshotError::encode)?;
     let mut out = Counted { out, bytes: 0 };
     let prefix = prefix(&header)?;
     out.write_all(&prefix)?;
@@ -115,8 +115,4 @@ pub fn save_file(machine: &Machine, path: &Path, meta: &Meta) -> Result<Written,
     // The name is permanent only after the directory has been synced.
     File::open(parent)?.sync_all()?;
     Ok(written)
-}
-
-fn encode(e: impl std::fmt::Display) -> SnapshotError {
-    SnapshotError::Encode(e.to_string())
 }
