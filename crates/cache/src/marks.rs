@@ -1,5 +1,7 @@
 //! Which lines of memory hold decoded code.
 
+use std::ops::Range;
+
 /// Pages of a group.
 const GROUP: usize = 64;
 
@@ -53,29 +55,30 @@ impl CodeMarks {
             .is_some_and(|m| std::mem::take(m) != 0)
     }
 
-    /// First pages of the groups in which there may be marks, ascending.
-    fn groups(&self) -> impl Iterator<Item = usize> + '_ {
-        self.groups.iter().enumerate().flat_map(|(i, word)| {
+    /// Pages of the groups in which there may be marks, ascending.
+    fn groups(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        let pages = self.lines.len();
+        self.groups.iter().enumerate().flat_map(move |(i, word)| {
             (0..64)
                 .filter(move |bit| word >> bit & 1 != 0)
                 .map(move |bit| (i * 64 + bit) * GROUP)
+                .map(move |first| first..(first + GROUP).min(pages))
         })
     }
 
     /// Pages with marks, ascending, and their marks.
     pub fn all(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         self.groups()
-            .flat_map(|first| first..(first + GROUP).min(self.lines.len()))
+            .flatten()
             .map(|page| (page, self.lines[page]))
             .filter(|(_, lines)| *lines != 0)
     }
 
     /// Unmarks all pages.
     pub fn clear(&mut self) {
-        let groups: Vec<usize> = self.groups().collect();
-        for first in groups {
-            let last = (first + GROUP).min(self.lines.len());
-            self.lines[first..last].fill(0);
+        let groups: Vec<Range<usize>> = self.groups().collect();
+        for pages in groups {
+            self.lines[pages].fill(0);
         }
         self.groups.fill(0);
     }

@@ -123,20 +123,23 @@ impl Here {
 
     /// How far the run went from the beginning of a window to that of the next one, or to a place.
     fn behind(&self, window: usize, end: &Progress) -> Progress {
-        let next = self.all.get(window + 1).map_or(end, |s| &s.begin);
-        next.since(&self.all[window].begin)
+        self.next(window, end).since(&self.all[window].begin)
+    }
+
+    fn next<'a>(&'a self, window: usize, end: &'a Progress) -> &'a Progress {
+        self.all.get(window + 1).map_or(end, |s| &s.begin)
     }
 
     /// The instructions that each window stands for; the run has come to a place.
     pub fn weights(&self, end: &Progress) -> Vec<f64> {
-        let own = |i| self.behind(i, end).instructions;
-        let before = |i| match i {
-            0 => self.all[0].begin.since(&self.from).instructions,
-            _ => 0,
-        };
-        { 0..self.all.len() }
-            .map(|i| (own(i) + before(i)) as f64)
-            .collect()
+        let mut from = &self.from;
+        let mut all = Vec::new();
+        for i in 0..self.all.len() {
+            let next = self.next(i, end);
+            all.push(next.since(from).instructions as f64);
+            from = next;
+        }
+        all
     }
 }
 

@@ -259,11 +259,14 @@ impl Sampler {
             let told = [some, last.len()].map(|n| of(Some(i), n));
             told.iter().find(|t| t.1 >= 1000).map_or(all, |t| t.0)
         });
-        self.pace = Pace::new(each, self.functional_cpi);
-        if let Some(here) = &self.here {
-            self.pace = std::mem::take(&mut self.pace).times(here.scale());
-            self.pace.turn = Some(TURN);
-        }
+        let pace = Pace::new(each, self.functional_cpi);
+        self.pace = match &self.here {
+            Some(here) => Pace {
+                turn: Some(TURN),
+                ..pace.times(here.scale())
+            },
+            None => pace,
+        };
     }
 
     fn result(mut self) -> Result<Sampled, Failure> {
