@@ -21,7 +21,7 @@ use nagori_session::drive::Terminal;
 use nagori_session::guest::RunServices;
 use nagori_session::problems::{self, Asked, Problem};
 use nagori_session::program::Captured;
-use nagori_session::{image, Caller, End, Interrupted, Port, Rootfs};
+use nagori_session::{image, Caller, End, Port, Rootfs};
 use serde_json::{json, Value};
 use std::io;
 
@@ -112,9 +112,7 @@ pub fn bare(options: &[String], caller: &dyn Caller) -> anyhow::Result<Ended> {
     if let Some(e) = failed.into_iter().next() {
         return Err(e.into());
     }
-    if let Some(n) = caller.interrupted() {
-        return Err(Interrupted(n).into());
-    }
+    nagori_session::check(caller)?;
     let asked = Asked {
         regions: false,
         warm_up: (job.warm_up > 0).then_some(job.warm_up),
@@ -189,11 +187,7 @@ pub fn window(options: &[String], caller: &dyn Caller) -> anyhow::Result<Value> 
     let Command::Window(WindowCommand::Run(a)) = read(options)? else {
         return Err(other("window run"));
     };
-    let check = || match caller.interrupted() {
-        Some(n) => Err(Interrupted(n).into()),
-        None => Ok(()),
-    };
-    window::measure(&a, |_, _| (), check)
+    window::measure(&a, |_, _| (), caller)
 }
 
 /// A report without figures of the host.

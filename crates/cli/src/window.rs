@@ -9,6 +9,7 @@ use crate::tables::{duration, grouped, row, table, text};
 use anyhow::{anyhow, Context};
 use clap::{Args, Subcommand};
 use nagori_session::sampling::{copies, kept, Window};
+use nagori_session::{check, Caller};
 use serde_json::{json, Value};
 use std::path::PathBuf;
 
@@ -52,13 +53,13 @@ pub struct WindowArgs {
 pub fn measure(
     a: &WindowArgs,
     mut seen: impl FnMut(u64, Option<&Window>),
-    mut check: impl FnMut() -> anyhow::Result<()>,
+    caller: &dyn Caller,
 ) -> anyhow::Result<Value> {
     let engine = engine(a.engine);
     let copies = copies(&a.devices.devices(), engine, None)?;
     let mut all: Vec<Value> = Vec::new();
     for file in &a.files {
-        check()?;
+        check(caller)?;
         let found = kept::run(file, engine, |m| (copies.connect)(m));
         let (number, length, window) = found.map_err(|e| anyhow!(e))?;
         seen(number, window.as_ref());
@@ -87,7 +88,7 @@ pub fn command(c: &WindowCommand, messages: &Messages) -> anyhow::Result<Exit> {
         });
         row(&mut t, cells);
     };
-    let all = measure(a, seen, || messages.signals().check())?;
+    let all = measure(a, seen, messages)?;
     let table = text(&t);
     match json {
         None => output::print(&table)?,

@@ -59,7 +59,7 @@ pub trait Caller: Sync {
 impl Caller for () {}
 
 /// An error if the caller wants the work to end.
-pub(crate) fn check(caller: &dyn Caller) -> Result<()> {
+pub fn check(caller: &dyn Caller) -> Result<()> {
     match caller.interrupted() {
         Some(n) => Err(Interrupted(n).into()),
         None => Ok(()),

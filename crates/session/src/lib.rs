@@ -49,7 +49,7 @@ pub mod snapshot;
 pub mod software;
 pub mod words;
 
-pub use caller::{Caller, Step};
+pub use caller::{check, Caller, Step};
 pub use choice::MachineChoice;
 pub use end::{End, END_OF_TIME};
 pub use error::{Error, Foreign, Interrupted, Result};
