@@ -1,7 +1,7 @@
 //! Crash exploration, with a checker in Python.
 
 use crate::caller::{Cancel, PyCaller};
-use crate::errors::Failure;
+use crate::run::value;
 use nagori_cli::library;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -18,7 +18,7 @@ pub fn crash(
     cancel: Option<&Cancel>,
 ) -> PyResult<String> {
     let caller = PyCaller::new(log, cancel);
-    let work = || -> anyhow::Result<_> {
+    value(py, &caller, |caller| {
         let asked = |output: &[u8], labels: &[String]| -> Result<Option<String>, String> {
             let Some(checker) = &checker else {
                 return Ok(None);
@@ -34,13 +34,6 @@ pub fn crash(
             })
         };
         let checker = checker.is_some().then_some(&asked as &library::Checker<'_>);
-        library::crash(&options, checker, &caller)
-    };
-    let report = py
-        .allow_threads(work)
-        .map_err(|e| Failure::from(e).raise(&caller))?;
-    match caller.raised() {
-        Some(e) => Err(e),
-        None => Ok(report.to_string()),
-    }
+        library::crash(&options, checker, caller)
+    })
 }

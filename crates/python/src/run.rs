@@ -79,8 +79,9 @@ pub fn image(
     log: Py<PyAny>,
     cancel: Option<&Cancel>,
 ) -> PyResult<String> {
-    let caller = PyCaller::new(log, cancel);
-    value(py, &caller, || library::image(&options, &caller))
+    value(py, &PyCaller::new(log, cancel), |caller| {
+        library::image(&options, caller)
+    })
 }
 
 /// Plays a trace as `nagori mem run` does with these options: the report as JSON.
@@ -92,8 +93,9 @@ pub fn mem(
     log: Py<PyAny>,
     cancel: Option<&Cancel>,
 ) -> PyResult<String> {
-    let caller = PyCaller::new(log, cancel);
-    value(py, &caller, || library::mem(&options, &caller))
+    value(py, &PyCaller::new(log, cancel), |caller| {
+        library::mem(&options, caller)
+    })
 }
 
 /// Measures windows of sampled runs as `nagori window run` does with these options: each of them, as JSON.
@@ -105,17 +107,19 @@ pub fn window(
     log: Py<PyAny>,
     cancel: Option<&Cancel>,
 ) -> PyResult<String> {
-    let caller = PyCaller::new(log, cancel);
-    value(py, &caller, || library::window(&options, &caller))
+    value(py, &PyCaller::new(log, cancel), |caller| {
+        library::window(&options, caller)
+    })
 }
 
-fn value(
+/// What work has as its result, as JSON.
+pub(crate) fn value(
     py: Python<'_>,
     caller: &PyCaller,
-    work: impl FnOnce() -> anyhow::Result<serde_json::Value> + Send,
+    work: impl FnOnce(&PyCaller) -> anyhow::Result<serde_json::Value> + Send,
 ) -> PyResult<String> {
     let value = py
-        .allow_threads(work)
+        .allow_threads(|| work(caller))
         .map_err(|e| Failure::from(e).raise(caller))?;
     match caller.raised() {
         Some(e) => Err(e),
