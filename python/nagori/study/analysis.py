@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any, Optional
 
 from .._nagori import Error
+from .description import WINDOW
 
 Row = Mapping[str, Any]
 #: An axis with more values than this is looked at by ranks, and not value by value.
 LEVELS = 12
 #: Names of axes whose values only repeat a run.
-REPEATS = ("seed", "sampled_window")
+REPEATS = ("seed", WINDOW)
 #: Quantiles of Student's t at 97.5 %, by degrees of freedom.
 _T = (
     12.706,

@@ -61,7 +61,7 @@ def figures(result: dict[str, Any]) -> dict[str, Any]:
         row: dict[str, Any] = {"exit_code": found["end"]["exit_code"]}
         summary = found["summary"]
         row["time_us"] = summary["guest_time_ps"] / 1e6
-        row.update((n, v) for n, v in _flat("", summary) if n != "guest_time_ps")
+        row.update(_costs(summary))
         return row
     if kind == "mem":
         row = {n: v for n, v in found.items() if n not in _MEM_WITHOUT and not isinstance(v, (dict, list))}
@@ -77,7 +77,7 @@ def figures(result: dict[str, Any]) -> dict[str, Any]:
         if found["summary"] is None:
             return {"cut": True}
         row = {"cut": False, "time_us": found["measured"]["awake_ps"] / 1e6}
-        row.update((n, v) for n, v in _flat("", found["summary"]) if n != "guest_time_ps")
+        row.update(_costs(found["summary"]))
         row["cold_lines"] = found["measured"]["cold"]
         row["time_if_warm_us"] = found["measured"]["awake_if_hits_ps"] / 1e6
         return row
@@ -85,6 +85,11 @@ def figures(result: dict[str, Any]) -> dict[str, Any]:
     row["findings"] = len(found["findings"])
     row["warnings"] = len(found.get("warnings", []))
     return row
+
+
+def _costs(summary: dict[str, Any]) -> dict[str, Any]:
+    """A summary, flat, without its time, which has a figure of its own."""
+    return {n: v for n, v in _flat("", summary) if n != "guest_time_ps"}
 
 
 def _flat(prefix: str, value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
