@@ -33,6 +33,12 @@ pub struct FilterEntry {
 }
 
 impl FilterEntry {
+    /// The key under which accesses may pass; [`NEVER`] if it is empty.
+    #[inline(always)]
+    pub(crate) fn key(&self) -> u64 {
+        self.read.min(self.write)
+    }
+
     /// Virtual address of the block of 2^`shift` bytes that it covers; `None` if it is empty, or
     /// not an entry for such blocks.
     pub(crate) fn block(&self, shift: u32) -> Option<u64> {

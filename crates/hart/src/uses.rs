@@ -6,7 +6,9 @@
 //! in that set, or to a filter entry that covers a line of it. The policy then has the same state
 //! as one that sees each access at once.
 //!
-//! An instruction that loads or stores takes at least a cycle, so no two hits have the same time. A
+//! An instruction that loads or stores takes at least a cycle, so no two hits of data have the same
+//! time. Of code, two that issue in one cycle may lie in two lines, the second one behind the first:
+//! so where two hits have the same time, addresses tell their order. A
 //! hit in the cycle in which the line was brought in or looked up is part of that use. Times are
 //! the low 32 bits of cycles; all hits are passed on at least once in [`PERIOD`] cycles, so that
 //! the order of times stays clear.
@@ -14,6 +16,7 @@
 use crate::config::CacheGeometry;
 use crate::filter::{FilterEntry, SLOTS};
 use crate::lines::{Tags, NO_SLOT};
+use std::cmp::Ordering;
 
 /// Greatest number of cycles after which all hits are passed on.
 pub(crate) const PERIOD: u64 = 1 << 31;
@@ -67,11 +70,18 @@ impl Uses {
             }
         }
         if n > 1 {
-            hits[..n].sort_unstable();
+            hits[..n].sort_unstable_by(|a, b| self.in_order(entries, a, b));
         }
         for (_, i) in &hits[..n] {
             cache.touch(*i as usize);
         }
+    }
+
+    /// The order of two hits, each a time and the entry of the cache.
+    fn in_order(&self, entries: &[FilterEntry; SLOTS], a: &(u32, u16), b: &(u32, u16)) -> Ordering {
+        let key = |i: u16| entries[self.slots[i as usize] as usize].key();
+        let times = a.0.cmp(&b.0);
+        times.then_with(|| key(a.1).cmp(&key(b.1)))
     }
 
     /// All entries of the cache with hits that the policy has not learned of, in the order of
@@ -85,7 +95,7 @@ impl Uses {
                 new.then(|| (used.wrapping_sub(self.base), i))
             })
             .collect();
-        hits.sort_unstable();
+        hits.sort_unstable_by(|a, b| self.in_order(entries, a, b));
         hits.into_iter().map(|h| h.1).collect()
     }
 
@@ -191,6 +201,8 @@ mod tests {
             once: bool,
             cycles: u64,
         },
+        /// Two instructions of one cycle: the first one in a line, the second one in the line behind it.
+        Across { line: u64, alias: u64 },
         /// Another hart takes a line; the filter learns of it before the hart goes on.
         Taken(u64),
         /// The hart flushes a line.
@@ -216,6 +228,7 @@ mod tests {
         });
         prop_oneof![
             60 => used,
+            20 => (0u64..13, 0u64..3).prop_map(|(line, alias)| Step::Across { line, alias }),
             2 => (0u64..14).prop_map(Step::Taken),
             2 => (0u64..14).prop_map(Step::Flushed),
             1 => (0u8..3).prop_map(Step::Way),
@@ -238,9 +251,9 @@ mod tests {
     }
 
     impl Pair {
-        fn new(replacement: Replacement, cycle: u64) -> Self {
+        fn new(replacement: Replacement, sets: u32, cycle: u64) -> Self {
             let g = CacheGeometry {
-                sets: 2,
+                sets,
                 ways: 4,
                 line: 64,
                 replacement,
@@ -307,6 +320,7 @@ mod tests {
             self.filter.rely(slot, way);
             let e = self.filter.at_mut(slot);
             *e = FilterEntry {
+                read: key,
                 write: key,
                 l1: index as u16,
                 way,
@@ -326,6 +340,11 @@ mod tests {
                 } => {
                     self.access(line, alias, once);
                     self.cycle += cycles;
+                }
+                Step::Across { line, alias } => {
+                    self.access(line, alias, false);
+                    self.access(line + 1, alias, false);
+                    self.cycle += 1;
                 }
                 Step::Taken(line) | Step::Flushed(line) => {
                     let Some(i) = self.cache.find(line << 6) else {
@@ -372,10 +391,11 @@ mod tests {
         #[test]
         fn a_policy_behind_the_filter_is_one_that_sees_every_access(
             replacement in policies(),
+            sets in prop::sample::select(vec![1, 2]),
             begin in prop_oneof![Just(0u64), (0u64..100).prop_map(|k| (1 << 32) - k)],
             steps in prop::collection::vec(step(), 1..300),
         ) {
-            let mut p = Pair::new(replacement, begin);
+            let mut p = Pair::new(replacement, sets, begin);
             for s in &steps {
                 p.step(s);
                 p.check();
@@ -385,7 +405,7 @@ mod tests {
 
     #[test]
     fn most_uses_pass() {
-        let mut p = Pair::new(Replacement::Lru, 0);
+        let mut p = Pair::new(Replacement::Lru, 2, 0);
         for k in 0..100 {
             p.step(&Step::Use {
                 line: k % 4,
@@ -399,7 +419,7 @@ mod tests {
 
     #[test]
     fn times_that_lie_apart_keep_their_order() {
-        let mut p = Pair::new(Replacement::Lru, 0);
+        let mut p = Pair::new(Replacement::Lru, 2, 0);
         let access = |p: &mut Pair, line, cycles| {
             p.step(&Step::Use {
                 line,
