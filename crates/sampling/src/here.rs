@@ -39,6 +39,8 @@ const SCALED_BY: usize = 16;
 pub struct Here {
     /// Where the first one's interval begins.
     from: Progress,
+    /// Harts that were busy then.
+    busy: usize,
     part: Part,
     begin: Progress,
     all: Vec<Stood>,
@@ -49,11 +51,12 @@ fn awake(p: &Progress) -> u64 {
 }
 
 impl Here {
-    /// From a moment on.
-    pub fn new(from: Progress) -> Here {
+    /// From a moment on, at which so many harts are busy.
+    pub fn new(from: Progress, busy: usize) -> Here {
         Here {
             begin: from.clone(),
             from,
+            busy,
             part: Part::Functional,
             all: Vec::new(),
         }
@@ -62,6 +65,11 @@ impl Here {
     /// Where it begins.
     pub fn from(&self) -> &Progress {
         &self.from
+    }
+
+    /// The harts that were busy when it began.
+    pub fn busy(&self) -> usize {
+        self.busy
     }
 
     /// A window's place has come.

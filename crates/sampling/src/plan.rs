@@ -42,6 +42,14 @@ const MOST: f64 = 20_000.0;
 const HEAD: u64 = 20;
 /// The least distance of windows, in windows with their warm-ups.
 const CLOSEST: u64 = 6;
+/// The first windows lie closer, so that there are as many soon: how many, and their distance.
+pub const EARLY: u64 = 10;
+const EARLY_DISTANCE: u64 = 2;
+
+/// The distance of the first windows, each with its warm-up so long.
+pub fn early(cost: u64) -> u64 {
+    EARLY_DISTANCE * cost
+}
 
 impl Default for Plan {
     fn default() -> Plan {
@@ -70,18 +78,27 @@ impl Plan {
         self.window_length.saturating_add(warm_up).max(1)
     }
 
-    /// The length of the interval after so many instructions, with windows that vary so much.
+    /// The length of the interval after so many instructions and windows, which vary so much.
     ///
     /// Intervals grow with the run, of whose length nothing is known: the part that is behind always has some number
     /// `n` of intervals of the present length. Windows then tell as much as `2 n` of equal weight would.
-    pub fn interval(&self, behind: u64, variation: Option<f64>, warm_up: u64) -> u64 {
+    pub fn interval(
+        &self,
+        (behind, windows): (u64, u64),
+        variation: Option<f64>,
+        warm_up: u64,
+    ) -> u64 {
+        let cost = self.cost(warm_up);
+        if windows < EARLY {
+            return early(cost);
+        }
         let equal = match (self.windows, variation) {
             (Some(n), _) => n as f64,
             (None, None) => 2.0 * FEWEST,
             (None, Some(v)) => (student(60.0) * v / self.error).powi(2),
         };
         let n = (equal / 2.0).clamp(FEWEST.min(equal.max(1.0)), MOST);
-        ((behind as f64 / n) as u64).max(CLOSEST * self.cost(warm_up))
+        ((behind as f64 / n) as u64).max(CLOSEST * cost)
     }
 }
 
@@ -92,7 +109,8 @@ mod tests {
     #[test]
     fn intervals_grow_with_the_run_and_shrink_with_the_variation() {
         let p = Plan::default();
-        let at = |behind, v| p.interval(behind, v, 100_000);
+        let at = |behind, v| p.interval((behind, 10), v, 100_000);
+        assert_eq!(p.interval((0, 0), None, 100_000), 400_000);
         assert_eq!(at(0, None), CLOSEST * 200_000);
         assert!(at(1_000_000_000, None) == 50_000_000);
         assert!(at(1_000_000_000, Some(0.5)) < at(1_000_000_000, Some(0.2)));
@@ -102,6 +120,9 @@ mod tests {
             windows: Some(400),
             ..p
         };
-        assert_eq!(by_hand.interval(2_000_000_000, Some(0.01), 1), 10_000_000);
+        assert_eq!(
+            by_hand.interval((2_000_000_000, 10), Some(0.01), 1),
+            10_000_000
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::estimate::{self, scattered, Interval, Weighted};
 use crate::here::{busy, Here, TURN};
-use crate::plan::{Plan, LONGEST_WARM_UP, WARM_UP};
+use crate::plan::{early, Plan, EARLY, LONGEST_WARM_UP, WARM_UP};
 use crate::pool::{Copies, Pool};
 use crate::totals::{whole, Asleep};
 use crate::window::{Failure, Length, Window};
@@ -16,8 +16,6 @@ pub const LAG: u64 = 16;
 const DOUBT: f64 = 0.01;
 /// Windows from which the pace of functional time follows.
 const PACE: usize = 4;
-/// Fewer windows say too little.
-const FEWEST: usize = 10;
 
 /// Where a window begins, in instructions of the functional parts of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -158,7 +156,13 @@ impl Sampler {
             .map(|w| weighted(1.0, w, w.awake_ps as f64))
             .collect();
         let variation = estimate::variation(&rates).filter(|_| rates.len() >= LAG as usize / 2);
-        let interval = self.plan.interval(start, variation, self.warm_up);
+        // Instructions are those of all harts, each of which warms caches of its own.
+        let harts = match (self.plan.warm_up, &self.here) {
+            (None, Some(here)) => here.busy() as u64,
+            _ => 1,
+        };
+        let warm_up = self.warm_up * harts;
+        let interval = self.plan.interval((start, n as u64), variation, warm_up);
         if self.plan.warm_up.is_none() {
             // One more step if the last windows were not warm.
             let last = { self.found[..known].iter().zip(&self.spots) }.rev();
@@ -180,7 +184,7 @@ impl Sampler {
             }
         }
         let length = Length {
-            warm_up: self.warm_up,
+            warm_up: self.warm_up * harts,
             measured: self.plan.window_length,
         };
         let room = interval
@@ -217,15 +221,16 @@ impl Sampler {
     }
 
     /// If several harts are busy, windows are measured in the machine itself from now on.
-    fn choose(&mut self, at: &Progress, are_busy: bool) {
-        if are_busy
+    fn choose(&mut self, at: &Progress, busy: usize) {
+        if busy > 1
             && self.here.is_none()
             && self.copies.keep.is_none()
             && self.plan.given.is_none()
         {
             self.fetch(self.spots.len() as u64);
             self.in_copies = self.found.len();
-            self.here = Some(Here::new(self.passed(at)));
+            self.here = Some(Here::new(self.passed(at), busy));
+            self.place(self.next.start);
         }
     }
 
@@ -309,8 +314,14 @@ impl Sampler {
         }
         let weights = here.map_or(Vec::new(), |h| h.weights(&self.behind));
         windows.extend(weights.into_iter().zip(own.into_iter().flatten()));
+        // A run that ended before there was a window went on as it began.
+        let cost = self.next.length.warm_up + self.next.length.measured;
+        let none = windows.is_empty() && total <= 2 * early(cost);
+        let head = self.head.as_ref().filter(|_| none);
+        let rest = head.map(|h| (total as f64, Window::of(h)));
         Ok(Sampled {
             cut: all - windows.len(),
+            rest,
             cold: windows.iter().filter(|(_, w)| w.doubt() > DOUBT).count(),
             is_random: self.plan.given.is_none(),
             warm_up: self.spots.last().map_or(self.warm_up, |s| s.length.warm_up),
@@ -350,7 +361,7 @@ impl Sampling for Sampler {
         self.add_head(report);
         self.head_left = 0;
         self.begun = Some(at.clone());
-        self.choose(at, busy(self.head.iter()) > 1);
+        self.choose(at, busy(self.head.iter()));
         self.follow(0);
         (self.go_on(at), self.pace.clone())
     }
@@ -378,8 +389,8 @@ impl Sampling for Sampler {
         self.place(end);
         let known = self.known(self.spots.len() as u64);
         let last = { self.found[..known].iter().rev().flatten() }.take(PACE);
-        let are_busy = busy(last.map(|w| &w.report)) > 1;
-        self.choose(at, are_busy);
+        let busy = busy(last.map(|w| &w.report));
+        self.choose(at, busy);
         self.follow(known);
         Ok((self.go_on(at), self.pace.clone()))
     }
@@ -441,6 +452,8 @@ impl Sampler {
 pub struct Sampled {
     /// Windows, each with the instructions that it stands for.
     pub windows: Vec<(f64, Window)>,
+    /// What stands for the part without windows, if that is so short that there are none.
+    rest: Option<(f64, Window)>,
     /// Windows that the program ended in.
     pub cut: usize,
     /// Windows that might be shorter by more than 1 % with warm caches.
@@ -466,10 +479,25 @@ impl Sampled {
         self.total.instructions == 0
     }
 
-    /// Whether there are too few windows for an estimate.
+    /// Whether there are too few windows for an estimate: the run was long enough for more.
     pub fn says_too_little(&self) -> bool {
-        let fewest = if self.is_random { FEWEST } else { 1 };
-        !self.is_whole() && self.windows.len() < fewest
+        if self.is_whole() {
+            return false;
+        }
+        let few = (self.windows.len() as u64) < EARLY;
+        let cost = self.window_length + self.warm_up;
+        self.parts().next().is_none()
+            || self.is_random && few && self.total.instructions > EARLY * early(cost)
+    }
+
+    /// Whether windows are anywhere, and too few for an interval.
+    pub fn has_no_interval(&self) -> bool {
+        self.is_random && self.time_ps().is_some_and(|t| t.half.is_none())
+    }
+
+    /// Instructions that were measured as a whole.
+    pub fn head_instructions(&self) -> u64 {
+        self.head.as_ref().map_or(0, |h| h.instructions)
     }
 
     /// How many harts execute more than a twentieth of the windows' instructions.
@@ -483,7 +511,7 @@ impl Sampled {
             ps,
             cycles: ps / self.cycle_ps,
         };
-        let windows: Vec<(f64, &Report, Asleep)> = { self.windows.iter() }
+        let windows: Vec<(f64, &Report, Asleep)> = { self.parts() }
             .map(|(weight, w)| {
                 let factor = weight / w.instructions as f64;
                 (factor, &w.report, asleep(w.asleep_ps as f64))
@@ -501,11 +529,16 @@ impl Sampled {
         self.sum(|w| of(&w.report), self.head.as_ref().map_or(0.0, &of))
     }
 
+    /// What estimates consist of, besides the beginning.
+    fn parts(&self) -> impl Iterator<Item = &(f64, Window)> {
+        self.windows.iter().chain(&self.rest)
+    }
+
     fn sum(&self, of: impl Fn(&Window) -> f64, known: f64) -> Option<Interval> {
         if self.is_whole() {
             return Some(Interval::exact(known));
         }
-        let all: Vec<Weighted> = { self.windows.iter() }
+        let all: Vec<Weighted> = { self.parts() }
             .map(|(weight, w)| weighted(*weight, w, of(w)))
             .collect();
         let sum = estimate::total(&all)?.plus(known);
@@ -567,7 +600,7 @@ impl Sampled {
     ) -> Option<Interval> {
         let head = self.head.as_ref();
         let known = (head.map_or(0.0, &of), head.map_or(0.0, &by));
-        let all: Vec<(Weighted, f64)> = { self.windows.iter() }
+        let all: Vec<(Weighted, f64)> = { self.parts() }
             .map(|(weight, w)| (weighted(*weight, w, of(&w.report)), by(&w.report)))
             .collect();
         estimate::ratio(&all, known).map(|i| self.trusted(i))

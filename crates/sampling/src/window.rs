@@ -38,6 +38,18 @@ const LINE_PS: u64 = 300_000;
 const WORTH: u64 = 200;
 
 impl Window {
+    /// What was measured as a whole, taken for a window.
+    pub(crate) fn of(whole: &Report) -> Window {
+        Window {
+            instructions: whole.instructions.max(1),
+            awake_ps: whole.elapsed_ps,
+            asleep_ps: 0,
+            report: whole.clone(),
+            cold: 0,
+            awake_if_hits_ps: whole.elapsed_ps,
+        }
+    }
+
     /// Whether so many lines came for caches that had room that the window is worth a second look.
     pub fn is_in_doubt(&self) -> bool {
         self.cold.saturating_mul(LINE_PS).saturating_mul(WORTH) > self.awake_ps

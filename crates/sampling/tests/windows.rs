@@ -151,6 +151,61 @@ fn several_busy_harts_are_measured_alike_by_any_threads_and_engine() {
     );
 }
 
+/// So many rounds of the program on one hart, of 40,000 instructions each.
+fn rounds(n: u32) -> Vec<u32> {
+    let mut program = PROGRAM.to_vec();
+    program[1] = n << 20 | 0x413;
+    program
+}
+
+#[test]
+fn a_program_of_any_length_has_an_estimate() {
+    // Everything, no window for an interval, some, and as many as any run has.
+    let mut seen = [false; 4];
+    for n in [18, 20, 22, 25, 30, 40, 60, 100] {
+        let run = |m: Machine| {
+            of_machine(
+                m,
+                Plan {
+                    windows: None,
+                    ..plan(2)
+                },
+                Engine::best(),
+            )
+        };
+        let s = run(loaded("vc707", Engine::best(), &rounds(n)));
+        let mut m = loaded("vc707", Engine::best(), &rounds(n));
+        to_the_end(&mut m);
+        let (real, time) = (m.report().elapsed_ps as f64, s.time_ps().unwrap());
+        let k = s.windows.len();
+        assert!(!s.says_too_little(), "{n}: {k}");
+        assert_eq!(s.has_no_interval(), k < 2 && !s.is_whole(), "{n}: {k}");
+        assert!(
+            (time.value / real - 1.0).abs() < 0.1,
+            "{n}: {time:?} {real}"
+        );
+        assert!(
+            time.half.is_none() || time.holds(real),
+            "{n}: {time:?} {real}"
+        );
+        assert_eq!(
+            s.report().unwrap().instructions,
+            m.report().instructions,
+            "{n}"
+        );
+        seen[if s.is_whole() {
+            0
+        } else if k < 2 {
+            1
+        } else if k < 10 {
+            2
+        } else {
+            3
+        }] = true;
+    }
+    assert_eq!(seen, [true; 4]);
+}
+
 #[test]
 fn a_program_that_is_too_short_is_measured_as_a_whole() {
     let long = Plan {

@@ -89,6 +89,14 @@ pub fn of_samples(s: &Sampled) -> Vec<Problem> {
                 s.windows.len(), s.cut),
         ));
     }
+    if all.is_empty() && s.has_no_interval() {
+        all.push(Problem::new(
+            "no-interval",
+            false,
+            format!("behind the first {} instructions, which were measured as a whole, there are {} windows: too few \
+                for an interval; --timing detailed takes hardly longer", s.head_instructions(), s.windows.len()),
+        ));
+    }
     let busy = s.busy_harts();
     if busy > 1 {
         all.push(Problem::new(
