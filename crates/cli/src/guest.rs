@@ -179,7 +179,8 @@ pub fn run(
         done.add(perfmap::write(&machine, &attended.symbols, messages));
     }
     if let Some(p) = profiling {
-        done.add(p.finish(&mut machine).map(|_| ()));
+        let sampled = sampled.as_ref().ok().and_then(Option::as_ref);
+        done.add(p.finish(&mut machine, sampled).map(|_| ()));
     }
     let end = done.unless(end)?;
     let sampled = sampled?;
@@ -250,7 +251,10 @@ fn check_sampled(args: &RunArgs) -> anyhow::Result<()> {
         ("--functional", args.functional && a.is_sampled()),
         ("--parallel", args.parallel),
         ("--trace", !args.trace.is_empty()),
-        ("--profile", args.inspect.profile.is_some()),
+        (
+            "--profile",
+            args.inspect.profile.is_some() && !a.is_sampled(),
+        ),
         ("--gdb", args.inspect.gdb.is_some()),
         ("--power-cut-at", !args.power.cuts().points.is_empty()),
         ("--nvmm-image", args.nvmm.nvmm_image.is_some()),

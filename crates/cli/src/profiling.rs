@@ -4,10 +4,11 @@ use crate::args::InspectArgs;
 use crate::output::file::{self, Staged};
 use anyhow::{bail, Context};
 use nagori_hart::world::Stall;
-use nagori_machine::{Attribution, Machine};
+use nagori_machine::{Attributed, Attribution, Machine};
 use nagori_platform::loader;
-use nagori_profile::{folded, kernel, pprof, Lines, Profile, Region, Space, Symbols};
+use nagori_profile::{folded, kernel, pprof, Counted, Lines, Profile, Region, Space, Symbols};
 use nagori_ram::GuestRam;
+use nagori_session::sampling::Sampled;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::BufWriter;
@@ -37,6 +38,12 @@ impl Attribution for Shared {
     }
     fn name_space(&mut self, satp: u64, name: &str) {
         lock(&self.0).name_space(Space(satp), name);
+    }
+    fn take(&mut self) -> Attributed {
+        Attributed(Some(Arc::new(lock(&self.0).take())))
+    }
+    fn another(&self) -> Box<dyn Attribution> {
+        Box::new(Shared(Arc::new(Mutex::new(lock(&self.0).another()))))
     }
 }
 
@@ -134,11 +141,23 @@ impl Profiling {
         })
     }
 
-    /// Writes the files; returns the functions that have waited longest.
-    pub fn finish(self, machine: &mut Machine) -> anyhow::Result<Vec<Waiting>> {
+    /// Writes the files; returns the functions that have waited longest. Of a sampled run all of that is an estimate.
+    pub fn finish(
+        self,
+        machine: &mut Machine,
+        sampled: Option<&Sampled>,
+    ) -> anyhow::Result<Vec<Waiting>> {
         machine.set_attribution(None);
-        let ns = machine.report().elapsed_ps / 1000;
+        let mut ps = machine.report().elapsed_ps;
         let mut profile = lock(&self.profile);
+        if let Some(s) = sampled {
+            profile.estimate(
+                s.attributed()
+                    .filter_map(|(factor, a)| Some((factor, counted(a)?))),
+            );
+            ps = s.time_ps().map_or(ps, |t| t.value.round() as u64);
+        }
+        let ns = ps / 1000;
         if !self.knows_kernel {
             // It was not there yet, or had not moved to its addresses.
             add_kernel(profile.symbols_mut(), machine.ram());
@@ -153,6 +172,11 @@ impl Profiling {
         }
         Ok(functions(&profile))
     }
+}
+
+/// What was counted in a part of a run.
+fn counted(a: &Attributed) -> Option<&Counted> {
+    a.0.as_ref()?.downcast_ref()
 }
 
 /// The functions that have waited longest, each with its own waiting, not that of those that it has called.

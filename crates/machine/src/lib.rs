@@ -52,7 +52,7 @@ pub use parts::{caches, hart_config};
 pub use point::{Point, Step};
 pub use power::{Dram, PowerCut};
 pub use replica::Replica;
-pub use sampled::{Moment, Next, Pace, PageContent, Progress, Sampling};
+pub use sampled::{First, Moment, Next, Pace, PageContent, Part, Progress, Sampling};
 pub use saved::{LoadError, MachineState};
 pub use stats::{HartReport, PrivilegeReport, Report, StoreReport};
 
@@ -74,8 +74,8 @@ use shared::{Held, Shared};
 use std::sync::Arc;
 use turns::{HartTurn, Left, Window};
 pub use warm_up::WarmUps;
-pub use world::Attribution;
 use world::{Action, Fills, HartView, Surroundings};
+pub use world::{Attributed, Attribution};
 
 /// A machine that cannot be built or changed as asked.
 #[derive(Debug, thiserror::Error)]
@@ -562,6 +562,12 @@ impl Machine {
     /// Sets the profiler, which observes from now on which code waits for memory.
     pub fn set_attribution(&mut self, to: Option<Box<dyn Attribution>>) {
         self.world.profile = to;
+    }
+
+    /// Takes what the profiler has counted since it was asked last.
+    pub fn take_attributed(&mut self) -> Attributed {
+        let profile = self.world.profile.as_mut();
+        profile.map_or(Attributed::default(), |p| p.take())
     }
 
     /// Interrupt lines follow the devices; sleeping harts wake at `at`.

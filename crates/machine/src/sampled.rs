@@ -6,7 +6,7 @@
 
 use super::marker::RegionStart;
 use super::turns::HartTurn;
-use super::{Checkpoint, Machine, MachineError, MachineState, Report};
+use super::{Attributed, Attribution, Checkpoint, Machine, MachineError, MachineState, Report};
 use nagori_ram::PAGE;
 use std::any::Any;
 use std::collections::HashMap;
@@ -60,11 +60,28 @@ impl Progress {
 /// The state of a machine at some moment, for a [`Replica`](crate::Replica).
 pub struct Moment {
     /// Everything, once: at the first moment.
-    pub first: Option<Checkpoint>,
+    pub first: Option<First>,
     /// Everything but memory.
     pub state: MachineState,
     /// The pages of memory, by their offsets, that may have changed since the last moment.
     pub pages: Vec<(u64, PageContent)>,
+}
+
+/// What copies of a machine begin with.
+pub struct First {
+    /// Everything.
+    pub checkpoint: Checkpoint,
+    /// A profiler like the machine's, if it has one.
+    pub profile: Option<Box<dyn Attribution>>,
+}
+
+/// A part of a run in detail.
+#[derive(Debug, Clone)]
+pub struct Part {
+    /// What was counted.
+    pub report: Report,
+    /// What the machine's profiler has counted.
+    pub attributed: Attributed,
 }
 
 /// How fast time passes in functional parts.
@@ -201,14 +218,14 @@ fn beside(times: u64, functional: u64) -> u64 {
 pub trait Sampling: Any + Send {
     /// A stretch begins.
     fn begins(&mut self, at: &Progress) -> Next;
-    /// A part in detail is over; the report covers it. What follows, and the pace.
-    fn detail_over(&mut self, report: Report, at: &Progress) -> (Next, Pace);
+    /// A part in detail is over. What follows, and the pace.
+    fn detail_over(&mut self, part: Part, at: &Progress) -> (Next, Pace);
     /// A functional part is over, and nothing is handed out. What follows, and the pace.
     fn functional_over(&mut self, at: &Progress) -> (Next, Pace);
     /// A moment has come. What follows, and the pace.
     fn moment(&mut self, moment: Moment, at: &Progress) -> Result<(Next, Pace), MachineError>;
-    /// The stretch ends; with a report if it ends in detail.
-    fn ends(&mut self, report: Option<Report>, at: &Progress);
+    /// The stretch ends; with its last part if that is in detail.
+    fn ends(&mut self, part: Option<Part>, at: &Progress);
     /// Statistics start anew: what was so far does not count.
     fn restarts(&mut self);
 }
@@ -342,8 +359,8 @@ impl Machine {
             self.follow(&mut s, next);
         } else if !on && s.open {
             s.open = false;
-            let report = self.end_detail(&mut s);
-            s.by.ends(report, &at);
+            let part = self.end_detail(&mut s);
+            s.by.ends(part, &at);
             s.next = u64::MAX;
         }
         self.samples.sampled = Some(s);
@@ -364,13 +381,20 @@ impl Machine {
         self.samples.sampled = Some(s);
     }
 
-    fn end_detail(&mut self, s: &mut Sampled) -> Option<Report> {
+    fn end_detail(&mut self, s: &mut Sampled) -> Option<Part> {
         let start = s.detail.take()?;
-        let report = self.since(&start);
+        let part = self.part(&start);
         if self.world.timed {
             self.switch_timing(false);
         }
-        Some(report)
+        Some(part)
+    }
+
+    fn part(&mut self, start: &RegionStart) -> Part {
+        Part {
+            report: self.since(start),
+            attributed: self.take_attributed(),
+        }
     }
 
     fn follow(&mut self, s: &mut Sampled, next: Next) {
@@ -407,7 +431,7 @@ impl Machine {
         };
         let at = self.progress();
         let followed = match s.detail.take() {
-            Some(start) => Ok(s.by.detail_over(self.since(&start), &at)),
+            Some(start) => Ok(s.by.detail_over(self.part(&start), &at)),
             None if !s.hands_out => Ok(s.by.functional_over(&at)),
             None => self
                 .moment(!std::mem::replace(&mut s.kept, true))
@@ -439,7 +463,10 @@ impl Machine {
             let checkpoint = self.checkpoint()?;
             return Ok(Moment {
                 state: checkpoint.state().clone(),
-                first: Some(checkpoint),
+                first: Some(First {
+                    checkpoint,
+                    profile: self.world.profile.as_ref().map(|p| p.another()),
+                }),
                 pages: Vec::new(),
             });
         }

@@ -18,6 +18,7 @@ use nagori_platform::device::DmaTransfer;
 use nagori_platform::iomap::MACHINE;
 use nagori_ram::GuestRam;
 use serde::{Deserialize, Serialize};
+use std::any::Any;
 use std::sync::Arc;
 
 /// Counters of one hart for reads by others.
@@ -37,6 +38,21 @@ pub trait Attribution: Send {
     fn reset(&mut self);
     /// The guest reports the address space that belongs to this value of satp.
     fn name_space(&mut self, satp: u64, name: &str);
+    /// Gives away what has been counted, and starts anew.
+    fn take(&mut self) -> Attributed;
+    /// Another one, for a copy of the machine.
+    fn another(&self) -> Box<dyn Attribution>;
+}
+
+/// What a profiler has counted in a part of a run, in its own form.
+#[derive(Clone, Default)]
+pub struct Attributed(pub Option<Arc<dyn Any + Send + Sync>>);
+
+impl std::fmt::Debug for Attributed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let what = if self.0.is_some() { "some" } else { "nothing" };
+        f.write_str(what)
+    }
 }
 
 /// A request of a guest that concerns all harts: carried out between instructions.

@@ -13,7 +13,7 @@ mod symbols;
 mod unwind;
 
 pub use lines::Lines;
-pub use profile::{Frames, Key, Profile, Region, Space, Values};
+pub use profile::{Counted, Frames, Key, Profile, Region, Space, Values};
 pub use symbols::{Symbol, Symbols};
 
 /// A symbol file that cannot be used.

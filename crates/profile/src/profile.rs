@@ -5,6 +5,7 @@ use crate::unwind::{self, Registers, View};
 use nagori_hart::world::{LineKind, Stall};
 use nagori_ram::GuestRam;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Greatest number of rows; new ones beyond it are counted without their stack.
 const MAX_ROWS: usize = 1 << 20;
@@ -91,9 +92,19 @@ pub struct Values {
     pub writes: u64,
 }
 
+/// What was counted in a part of a run.
+#[derive(Debug, Clone, Default)]
+pub struct Counted {
+    /// In the order of their keys.
+    rows: Vec<(Key, Values)>,
+    /// By [`Frames`].
+    stacks: Vec<Box<[u64]>>,
+    unknown: u64,
+}
+
 /// The profile collected so far.
 pub struct Profile {
-    symbols: Symbols,
+    symbols: Arc<Symbols>,
     /// The program that is run, if there is one.
     program: Option<String>,
     /// Period of the core clock: the picoseconds of so many cycles.
@@ -111,7 +122,7 @@ impl Profile {
     /// An empty profile of harts whose clock takes `period.0` ps for `period.1` cycles.
     pub fn new(symbols: Symbols, period: (u64, u64)) -> Profile {
         Profile {
-            symbols,
+            symbols: Arc::new(symbols),
             program: None,
             period,
             rows: HashMap::new(),
@@ -120,6 +131,14 @@ impl Profile {
             names: HashMap::new(),
             unknown: 0,
             scratch: Vec::new(),
+        }
+    }
+
+    /// An empty one for a copy of the machine, with the symbols that there are.
+    pub fn another(&self) -> Profile {
+        Profile {
+            symbols: self.symbols.clone(),
+            ..Profile::new(Symbols::default(), self.period)
         }
     }
 
@@ -188,6 +207,48 @@ impl Profile {
         self.unknown = 0;
     }
 
+    /// Gives away all counts, and starts anew.
+    pub fn take(&mut self) -> Counted {
+        let counted = Counted {
+            rows: self.rows(),
+            stacks: std::mem::take(&mut self.stacks),
+            unknown: self.unknown,
+        };
+        self.reset();
+        counted
+    }
+
+    /// Counts are an estimate from parts of the run from now on, each of which stands for so many like it.
+    pub fn estimate<'a>(&mut self, parts: impl Iterator<Item = (f64, &'a Counted)>) {
+        self.reset();
+        let mut sums: HashMap<Key, [f64; 3]> = HashMap::new();
+        let mut unknown = 0.0;
+        for (factor, part) in parts {
+            for (key, v) in &part.rows {
+                let stack = part.stacks.get(key.frames.0 as usize);
+                let frames = self.number(stack.map_or(&[], |s| s));
+                let sum = sums.entry(Key { frames, ..*key }).or_default();
+                for (s, v) in sum.iter_mut().zip([v.cycles, v.reads, v.writes]) {
+                    *s += factor * v as f64;
+                }
+            }
+            unknown += factor * part.unknown as f64;
+        }
+        self.unknown += unknown.round() as u64;
+        let rounded = sums.into_iter().map(|(key, sum)| {
+            let [cycles, reads, writes] = sum.map(|s| s.round() as u64);
+            (
+                key,
+                Values {
+                    cycles,
+                    reads,
+                    writes,
+                },
+            )
+        });
+        self.rows = rounded.filter(|r| r.1 != Values::default()).collect();
+    }
+
     /// All rows, in an order that depends only on the guest.
     pub fn rows(&self) -> Vec<(Key, Values)> {
         let mut rows: Vec<_> = self.rows.iter().map(|(k, v)| (*k, *v)).collect();
@@ -207,7 +268,7 @@ impl Profile {
 
     /// The symbols, to add some.
     pub fn symbols_mut(&mut self) -> &mut Symbols {
-        &mut self.symbols
+        Arc::make_mut(&mut self.symbols)
     }
 
     /// Names the program that is run: its file.

@@ -3,7 +3,7 @@
 use nagori_hart::world::{Commit, Event};
 use nagori_isa::{Format, Op};
 use nagori_machine::{
-    EventSink, Machine, MachineError, Moment, Next, Pace, Progress, Report, Sampling,
+    EventSink, Machine, MachineError, Moment, Next, Pace, Part, Progress, Sampling,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
@@ -95,7 +95,7 @@ impl Sampling for Switch {
         self.0.lock().on = true;
         Next::Functional(u64::MAX)
     }
-    fn detail_over(&mut self, _: Report, _: &Progress) -> (Next, Pace) {
+    fn detail_over(&mut self, _: Part, _: &Progress) -> (Next, Pace) {
         (Next::Functional(u64::MAX), Pace::default())
     }
     fn functional_over(&mut self, _: &Progress) -> (Next, Pace) {
@@ -104,7 +104,7 @@ impl Sampling for Switch {
     fn moment(&mut self, _: Moment, _: &Progress) -> Result<(Next, Pace), MachineError> {
         Ok((Next::Functional(u64::MAX), Pace::default()))
     }
-    fn ends(&mut self, _: Option<Report>, _: &Progress) {
+    fn ends(&mut self, _: Option<Part>, _: &Progress) {
         self.0.lock().on = false;
     }
     fn restarts(&mut self) {

@@ -5,7 +5,7 @@
 //! window before, with no lag, and all times are scaled such that as much passes as windows have told so far.
 
 use crate::window::Window;
-use nagori_machine::{Progress, Report};
+use nagori_machine::{Part as Measured, Progress, Report};
 use std::collections::BTreeSet;
 
 /// Core cycles of a hart's turn in functional parts: harts that wait see others' stores so much later at most.
@@ -78,7 +78,7 @@ impl Here {
     }
 
     /// A part in detail is over: a warm-up, which the window itself follows, or a window.
-    pub fn over(&mut self, report: Report, at: Progress) -> Option<Window> {
+    pub fn over(&mut self, measured: Measured, at: Progress) -> Option<Window> {
         let Part::Measured(from) = std::mem::replace(&mut self.part, Part::Functional) else {
             self.part = Part::Measured(at);
             return None;
@@ -88,9 +88,10 @@ impl Here {
             instructions: part.instructions.max(1),
             awake_ps: awake(&part),
             asleep_ps: part.asleep_ps,
-            report,
+            report: measured.report,
             cold: 0,
             awake_if_hits_ps: awake(&part),
+            attributed: measured.attributed,
         };
         let scale = self.scale_up_to(&self.begin);
         self.all.push(Stood {

@@ -3,7 +3,7 @@
 use crate::pages::Pages;
 use crate::window::{measure, Failure, Length, Window};
 use nagori_machine::{
-    Checkpoint, Engine, Machine, MachineError, MachineState, PageContent, Replica,
+    Attribution, Engine, First, Machine, MachineError, MachineState, PageContent, Replica,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -45,6 +45,8 @@ struct Inner {
 }
 
 struct Shared {
+    /// A profiler for each copy is made from it.
+    profile: Option<Mutex<Box<dyn Attribution>>>,
     inner: Mutex<Inner>,
     changed: Condvar,
 }
@@ -65,14 +67,15 @@ pub struct Pool {
 
 impl Pool {
     /// With so many threads together with the one that runs the machine.
-    pub fn new(first: Checkpoint, threads: usize, copies: &Copies) -> Pool {
+    pub fn new(first: First, threads: usize, copies: &Copies) -> Pool {
         let workers = threads.saturating_sub(1).max(1);
         let inner = Inner {
-            pages: Some(Pages::new(first)),
+            pages: Some(Pages::new(first.checkpoint)),
             copies: vec![(0, None); workers],
             ..Inner::default()
         };
         let shared = Arc::new(Shared {
+            profile: first.profile.map(Mutex::new),
             inner: Mutex::new(inner),
             changed: Condvar::new(),
         });
@@ -198,7 +201,11 @@ fn one(
     if replica.is_none() {
         let first = shared.lock().pages.as_ref().map(|p| p.first().clone());
         let first = first.ok_or("there is no first moment")?;
-        *replica = Some(Replica::new(&first, copies.engine).map_err(words)?);
+        let mut made = Replica::new(&first, copies.engine).map_err(words)?;
+        let profile = shared.profile.as_ref();
+        let profile = profile.map(|p| p.lock().unwrap_or_else(PoisonError::into_inner).another());
+        made.machine.set_attribution(profile);
+        *replica = Some(made);
     }
     let r = replica.as_mut().ok_or("there is no copy")?;
     let put = |r: &mut Replica, from: u64, as_hits: bool| -> Result<(), Failure> {

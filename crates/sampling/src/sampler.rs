@@ -6,7 +6,9 @@ use crate::plan::{early, Plan, EARLY, LONGEST_WARM_UP, WARM_UP};
 use crate::pool::{Copies, Pool};
 use crate::totals::{whole, Asleep};
 use crate::window::{Failure, Length, Window};
-use nagori_machine::{Machine, MachineError, Moment, Next, Pace, Progress, Report, Sampling};
+use nagori_machine::{
+    Attributed, Machine, MachineError, Moment, Next, Pace, Part, Progress, Report, Sampling,
+};
 use serde::{Deserialize, Serialize};
 use std::any::Any;
 
@@ -39,6 +41,8 @@ pub struct Sampler {
     /// Instructions that are still to be measured as a whole.
     head_left: u64,
     head: Option<Report>,
+    /// What the profiler has counted there, by stretch.
+    head_attributed: Vec<Attributed>,
     /// Functional parts of stretches that have ended.
     behind: Progress,
     /// Where the present one began.
@@ -72,6 +76,7 @@ impl Sampler {
             warm_up,
             head_left: plan.head(warm_up),
             head: None,
+            head_attributed: Vec::new(),
             behind: Progress::default(),
             begun: None,
             next: Spot {
@@ -328,6 +333,7 @@ impl Sampler {
             window_length: self.plan.window_length,
             error: self.plan.error,
             head: self.head,
+            head_attributed: self.head_attributed,
             windows,
             total: self.behind,
             cycle_ps: self.cycle_ps,
@@ -354,11 +360,11 @@ impl Sampling for Sampler {
         }
     }
 
-    fn detail_over(&mut self, report: Report, at: &Progress) -> (Next, Pace) {
+    fn detail_over(&mut self, part: Part, at: &Progress) -> (Next, Pace) {
         if self.begun.is_some() {
-            return self.window_over(report, at);
+            return self.window_over(part, at);
         }
-        self.add_head(report);
+        self.add_head(part);
         self.head_left = 0;
         self.begun = Some(at.clone());
         self.choose(at, busy(self.head.iter()));
@@ -395,16 +401,17 @@ impl Sampling for Sampler {
         Ok((self.go_on(at), self.pace.clone()))
     }
 
-    fn ends(&mut self, report: Option<Report>, at: &Progress) {
+    fn ends(&mut self, part: Option<Part>, at: &Progress) {
         if let Some(here) = &mut self.here {
             if here.cut() {
                 self.found.push(None);
                 let end = self.next_end;
                 self.place(end);
             }
-        } else if let Some(report) = report {
-            self.head_left = self.head_left.saturating_sub(report.instructions).max(1);
-            self.add_head(report);
+        } else if let Some(part) = part {
+            let n = part.report.instructions;
+            self.head_left = self.head_left.saturating_sub(n).max(1);
+            self.add_head(part);
         }
         if let Some(begun) = self.begun.take() {
             self.behind.add(&at.since(&begun));
@@ -413,6 +420,7 @@ impl Sampling for Sampler {
 
     fn restarts(&mut self) {
         self.head = None;
+        self.head_attributed.clear();
         self.here = None;
         self.head_left = self.plan.head(self.warm_up);
         self.behind = Progress::default();
@@ -426,9 +434,9 @@ impl Sampling for Sampler {
 
 impl Sampler {
     /// A part of a window of the machine itself is over.
-    fn window_over(&mut self, report: Report, at: &Progress) -> (Next, Pace) {
+    fn window_over(&mut self, part: Part, at: &Progress) -> (Next, Pace) {
         let passed = self.passed(at);
-        let over = self.here.as_mut().and_then(|h| h.over(report, passed));
+        let over = self.here.as_mut().and_then(|h| h.over(part, passed));
         if over.is_none() {
             return (Next::Detail(self.next.length.measured), self.pace.clone());
         }
@@ -439,10 +447,11 @@ impl Sampler {
         (self.go_on(at), self.pace.clone())
     }
 
-    fn add_head(&mut self, report: Report) {
+    fn add_head(&mut self, part: Part) {
+        self.head_attributed.push(part.attributed);
         self.head = Some(match self.head.take() {
-            Some(h) => h.plus(&report),
-            None => report,
+            Some(h) => h.plus(&part.report),
+            None => part.report,
         });
     }
 }
@@ -466,6 +475,7 @@ pub struct Sampled {
     pub error: f64,
     /// What was measured as a whole, at the beginning.
     pub head: Option<Report>,
+    head_attributed: Vec<Attributed>,
     /// The functional parts of the run, with their time as it passed there.
     pub total: Progress,
     /// Whether windows are anywhere, so that intervals follow from them.
@@ -522,6 +532,18 @@ impl Sampled {
             &windows,
             asleep(self.total.asleep_ps as f64),
         )
+    }
+
+    /// What the profiler has counted, each part as many times as it stands for.
+    pub fn attributed(&self) -> impl Iterator<Item = (f64, &Attributed)> {
+        let factor = |(weight, w): &(f64, Window)| weight / w.instructions as f64;
+        let head = 1.0 + self.rest.as_ref().map_or(0.0, factor);
+        let windows = self
+            .windows
+            .iter()
+            .map(move |w| (factor(w), &w.1.attributed));
+        let head = self.head_attributed.iter().map(move |a| (head, a));
+        head.chain(windows)
     }
 
     /// The total of a figure that does not change while every hart sleeps.

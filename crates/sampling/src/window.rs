@@ -1,6 +1,6 @@
 //! One window of a machine: it is warmed in detail, and then measured.
 
-use nagori_machine::{Machine, Report, Stop};
+use nagori_machine::{Attributed, Machine, Report, Stop};
 use nagori_memtime::Ps;
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ pub struct Length {
 }
 
 /// What a window has shown.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Window {
     /// Instructions of all harts.
     pub instructions: u64,
@@ -31,6 +31,9 @@ pub struct Window {
     pub cold: u64,
     /// As `awake_ps`, if such lines had been hits.
     pub awake_if_hits_ps: u64,
+    /// What the profiler has counted, if there is one.
+    #[serde(skip)]
+    pub attributed: Attributed,
 }
 
 /// Picoseconds that a line of a cold cache may cost, and the part of a window that is looked at again.
@@ -47,6 +50,7 @@ impl Window {
             report: whole.clone(),
             cold: 0,
             awake_if_hits_ps: whole.elapsed_ps,
+            attributed: Attributed::default(),
         }
     }
 
@@ -116,5 +120,6 @@ pub fn measure(m: &mut Machine, length: Length) -> Option<Window> {
         report: m.report(),
         cold: m.take_cold_lines(),
         awake_if_hits_ps: awake_ps,
+        attributed: m.take_attributed(),
     })
 }

@@ -2,7 +2,8 @@
 //! and either engine; copies of the machine have the memory that it had.
 
 use nagori_machine::{
-    Engine, Machine, MachineError, Moment, Next, Pace, Progress, Replica, Report, Sampling, Stop,
+    Engine, Machine, MachineError, Moment, Next, Pace, Part, Progress, Replica, Report, Sampling,
+    Stop,
 };
 use nagori_platform::config::{Library, Machine as Description};
 use nagori_sampling::{Copies, Plan, Sampled, Sampler};
@@ -227,7 +228,7 @@ impl Sampling for Steps {
     fn begins(&mut self, _: &Progress) -> Next {
         Next::Moment(self.every)
     }
-    fn detail_over(&mut self, _: Report, _: &Progress) -> (Next, Pace) {
+    fn detail_over(&mut self, _: Part, _: &Progress) -> (Next, Pace) {
         unreachable!("nothing is in detail")
     }
     fn functional_over(&mut self, _: &Progress) -> (Next, Pace) {
@@ -237,7 +238,7 @@ impl Sampling for Steps {
         self.moments.lock().unwrap().push(m);
         Ok((Next::Moment(self.every), Pace::new([2.5], 1)))
     }
-    fn ends(&mut self, _: Option<Report>, _: &Progress) {}
+    fn ends(&mut self, _: Option<Part>, _: &Progress) {}
     fn restarts(&mut self) {}
 }
 
@@ -269,7 +270,7 @@ fn a_copy_that_follows_has_the_memory_of_each_moment() {
         }
         let mut moments = moments.lock().unwrap();
         let moment = moments.last_mut().unwrap();
-        first = first.or(moment.first.take());
+        first = first.or(moment.first.take().map(|f| f.checkpoint));
         let first = first.as_ref().unwrap();
         let r = replica.get_or_insert_with(|| Replica::new(first, Engine::best()).unwrap());
         // All that it has stored to itself, from the first moment and all changes since.

@@ -53,7 +53,6 @@ pub fn command(a: &RunProgramArgs, messages: &Messages) -> anyhow::Result<Exit> 
     ];
     let variants: Vec<&Variant> = variants.iter().flatten().collect();
     let odd = [
-        ("--profile", a.inspect.profile.is_some()),
         ("--gdb", a.inspect.gdb.is_some()),
         ("--trace-bus", a.trace_bus.is_some()),
         ("--power-cut-at", !a.power.cuts().points.is_empty()),
@@ -405,7 +404,7 @@ impl<'a> Prepared<'a> {
         }
         let mut functions = Vec::new();
         if let Some(p) = profiling {
-            functions = p.finish(m)?;
+            functions = p.finish(m, run.sampled.as_deref())?;
         }
         if m.markers_refused() > 0 {
             let n = m.markers_refused();
