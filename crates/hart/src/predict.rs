@@ -264,7 +264,7 @@ impl Predictor {
             && self.ras_limit == other.ras_limit
             && self.ras_len <= self.ras_limit
             // A block that is begun has not added its packets, nor waited for the second half that it may begin with.
-            && self.front <= cycle + 2
+            && self.front <= cycle + 2 + u64::from(self.landed >> 1)
             && (self.landed == 0 || self.landed & JUMPED != 0 && self.landed >> 1 <= LONGEST)
             && self.hidden.is_none_or(|h| h < 1 << 16)
     }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::HartConfig;
+use crate::waits::waits_for_half;
 
 fn predictor() -> Predictor {
     Predictor::new(HartConfig::rocket().predictor)
@@ -366,6 +367,9 @@ fn saved_states_are_checked() {
     };
     assert!(changed(|q| q.front = 102));
     assert!(!changed(|q| q.front = 103), "a packet far in the future");
+    // The block that is about to begin waits two cycles for its half.
+    assert!(changed(|q| (q.front, q.landed) = (104, waits_for_half(2))));
+    assert!(!changed(|q| (q.front, q.landed) = (105, waits_for_half(2))));
     assert!(!changed(|q| q.landed = 2));
     assert!(!changed(|q| q.near = 256));
     assert!(!changed(|q| q.passed = 256 << SEEN_SHIFT));
