@@ -156,10 +156,22 @@ impl Machine {
             (self.was_parallel, self.world.epochs.as_deref()),
         );
         r.memory = r.memory.since(&start.memory);
+        r.memories = self.settled_memories();
         for (now, start) in r.memories.iter_mut().zip(&start.memories) {
             now.stats = now.stats.since(&start.stats);
         }
         r
+    }
+
+    /// What memories have done for certain: requests that come later change nothing of it. So what one of these
+    /// reports has counted, later ones have, too.
+    fn settled_memories(&self) -> Vec<RegionReport> {
+        let due = self.world.ps(self.world.coherence.next_due());
+        let next = self.next_time().min(due).min(self.now());
+        let coming = self.world.memory.next_coming(next);
+        let next = coming.map_or(next, |c| c.at);
+        let certain = Ps(next.0.saturating_sub(1));
+        self.world.memory.reports(certain)
     }
 
     pub(super) fn region_start(&self) -> Box<RegionStart> {
@@ -172,7 +184,7 @@ impl Machine {
                 now,
             ),
             memory: self.world.memory.board.stats(now),
-            memories: self.world.memory.reports(now),
+            memories: self.settled_memories(),
         })
     }
 

@@ -131,8 +131,8 @@ impl BusLog {
 /// A request on its way to its controller, in the order of arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Coming {
-    at: Ps,
+pub(super) struct Coming {
+    pub(super) at: Ps,
     id: u64,
     /// Offset in memory.
     offset: u64,
@@ -475,7 +475,7 @@ impl Memory {
 
     /// The first request on its way, if it arrives by `until`.
     #[inline]
-    fn next_coming(&self, until: Ps) -> Option<Coming> {
+    pub(super) fn next_coming(&self, until: Ps) -> Option<Coming> {
         self.coming.front().filter(|c| c.at <= until).copied()
     }
 

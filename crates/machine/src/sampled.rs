@@ -214,6 +214,9 @@ fn beside(times: u64, functional: u64) -> u64 {
     ((u128::from(functional) * u128::from(extra)) >> 16) as u64
 }
 
+/// Cycles that a functional turn may take at most.
+const LONGEST_TURN: u64 = 10_000;
+
 /// Decides where a machine is sampled.
 pub trait Sampling: Any + Send {
     /// A stretch begins.
@@ -502,7 +505,11 @@ impl Machine {
         let h = &self.harts[turn.hart];
         if !self.world.timed {
             s.times = s.times(turn.hart, h.pc);
-            let cycles = functional(s.times, turn.limit - turn.from);
+            // What a turn takes beyond its own cycles passes at its end: not beyond the hart's timer, and not far
+            // beyond one that is set meanwhile.
+            let timer = h.wake_cycle().filter(|c| *c > turn.from);
+            let end = turn.limit.min(timer.unwrap_or(u64::MAX));
+            let cycles = functional(s.times, (end - turn.from).min(LONGEST_TURN));
             turn.limit = turn.limit.min(turn.from + cycles);
         } else if let (Some(l), false) = (&mut s.learned, goes_on) {
             let now = Start {
