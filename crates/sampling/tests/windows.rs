@@ -207,6 +207,67 @@ fn a_program_of_any_length_has_an_estimate() {
     assert_eq!(seen, [true; 4]);
 }
 
+/// Hart 0 reads 256 KiB line by line, 400 times, and counts in s5 the interrupts of a timer, which it sets 1000 ticks
+/// of time ahead in each. It ends by the test device.
+///
+/// ```text
+///         bnez  a0, park                    1:  lui   t0, 1
+///         li    t0, -1                          mv    t2, s1
+///         slli  t0, t0, 63                  2:  ld    t3, 0(t2)
+///         csrs  menvcfg, t0                     add   s2, s2, t3
+///         la    t0, handler                     addi  t2, t2, 64
+///         csrw  mtvec, t0                       addi  t0, t0, -1
+///         csrr  t1, time                        bnez  t0, 2b
+///         addi  t1, t1, 1000                    addi  s0, s0, -1; bnez s0, 1b
+///         csrw  stimecmp, t1                handler:
+///         li    t0, 32                          addi  s5, s5, 1
+///         csrw  mie, t0                         csrr  t1, time
+///         csrsi mstatus, 8                      addi  t1, t1, 1000
+///         li    s1, 0x80100000                  csrw  stimecmp, t1
+///         li    s0, 400                         mret
+/// ```
+const TICKS: [u32; 37] = [
+    0x06051c63, 0xfff00293, 0x03f29293, 0x30a2a073, 0x00000297, 0x07028293, 0x30529073, 0xc0102373,
+    0x3e830313, 0x14d31073, 0x02000293, 0x30429073, 0x30046073, 0x801004b7, 0x02049493, 0x0204d493,
+    0x19000413, 0x000012b7, 0x00048393, 0x0003be03, 0x01c90933, 0x04038393, 0xfff28293, 0xfe0298e3,
+    0xfff40413, 0xfe0410e3, 0x001002b7, 0x00005337, 0x5553031b, 0x0062a023, 0x10500073, 0xffdff06f,
+    0x001a8a93, 0xc0102373, 0x3e830313, 0x14d31073, 0x30200073,
+];
+
+#[test]
+fn a_timer_interrupts_as_often_as_in_detail() {
+    let ticks = |sample: bool| {
+        let mut m = loaded("vc707", Engine::best(), &TICKS);
+        if sample {
+            let copies = Copies {
+                engine: Engine::best(),
+                connect: Arc::new(|_| Ok(())),
+                keep: None,
+            };
+            Sampler::new(plan(2), &m, copies).begin(&mut m);
+        }
+        to_the_end(&mut m);
+        m.hart(0).unwrap().reg(21) as f64
+    };
+    let (real, sampled) = (ticks(false), ticks(true));
+    assert!(
+        real > 500.0 && (sampled / real - 1.0).abs() < 0.05,
+        "{real} {sampled}"
+    );
+}
+
+#[test]
+fn a_memory_whose_order_is_not_settled_is_sampled() {
+    let mut program = PROGRAM;
+    program[0] = 0x13;
+    let s = of_machine(
+        loaded("server", Engine::best(), &program),
+        plan(1),
+        Engine::best(),
+    );
+    assert!(s.busy_harts() == 8 && !s.says_too_little());
+}
+
 #[test]
 fn a_program_that_is_too_short_is_measured_as_a_whole() {
     let long = Plan {
