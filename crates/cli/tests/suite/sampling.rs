@@ -83,6 +83,36 @@ fn estimates_are_near_the_truth_and_the_same_with_any_threads() {
 }
 
 #[test]
+fn a_profile_is_that_of_windows_each_as_often_as_it_stands_for() {
+    let files = Files::new();
+    let file = files.write("two.elf", &program());
+    let folded = files.path("waits.folded");
+    let profile = ["--profile", folded.to_str().unwrap()];
+    // The folded stacks, and the nanoseconds in them, which are those of the statistics.
+    let waits = |options: &[&str]| {
+        let stats = json(&file, &with(options, &profile));
+        let text = fs::read_to_string(&folded).unwrap();
+        let ns = |l: &str| l.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap();
+        let all: f64 = text.lines().map(ns).sum();
+        // 50 MHz: twenty nanoseconds a cycle.
+        let cycles = stats["harts"][0]["memory_stall_cycles"].as_f64().unwrap();
+        assert!(
+            (all / (20.0 * cycles) - 1.0).abs() < 0.001,
+            "{all} {cycles}"
+        );
+        (text, all)
+    };
+    let sampled = with(SHORT, &["--windows", "60"]);
+    let one = waits(&with(&sampled, &["--sample-threads", "1"]));
+    assert_eq!(one, waits(&with(&sampled, &["--sample-threads", "3"])));
+    let (_, real) = waits(&[]);
+    assert!((one.1 / real - 1.0).abs() < 0.2, "{} {real}", one.1);
+    // A program that is measured as a whole has the profile of one that is not sampled.
+    let whole = waits(&["--timing", "sampled", "--warm-up", "1000000"]);
+    assert_eq!(whole.1, real);
+}
+
+#[test]
 fn windows_are_measured_anywhere_and_alike() {
     let files = Files::new();
     let file = files.write("two.elf", &program());
