@@ -72,6 +72,11 @@ pub(crate) struct Resume {
 }
 
 impl Resume {
+    /// Address of the block.
+    pub fn pc(&self) -> u64 {
+        self.pc
+    }
+
     /// The cycle, without the block's own so far, of a hart that stands there.
     pub fn begun(&self, cycle: u64) -> u64 {
         cycle - u64::from(self.cost)

@@ -110,10 +110,10 @@ impl Default for Pace {
 /// One cycle for a cycle.
 const PLAIN: u32 = 1 << 16;
 
-/// Cycles an instruction by code, from turns in detail.
+/// Cycles an instruction by block, from turns in detail.
 struct Learned {
-    /// Cycles and instructions of pieces of code.
-    code: HashMap<u64, (u64, u64)>,
+    /// Cycles and instructions of turns, by where the block begins that a turn begins in.
+    blocks: HashMap<u64, (u64, u64)>,
     /// By hart, in detail.
     starts: Vec<Option<Start>>,
     /// Whether turns in detail are looked at.
@@ -121,8 +121,6 @@ struct Learned {
     functional_cpi: u64,
 }
 
-/// Binary logarithm of the bytes of code that have one figure.
-const CODE_BITS: u32 = 6;
 /// Instructions of which a figure consists at least, and from which on older ones count half.
 const KNOWN: u64 = 64;
 const RECENT: u64 = 20_000;
@@ -141,7 +139,7 @@ impl Learned {
     }
 
     fn add(&mut self, pc: u64, cycles: u64, instructions: u64) {
-        let e = self.code.entry(pc >> CODE_BITS).or_default();
+        let e = self.blocks.entry(pc).or_default();
         (e.0, e.1) = (e.0 + cycles, e.1 + instructions);
         if e.1 > RECENT {
             (e.0, e.1) = (e.0 / 2, e.1 / 2);
@@ -150,7 +148,7 @@ impl Learned {
 
     /// As in [`Pace::harts`].
     fn times(&self, pc: u64) -> Option<u64> {
-        let (cycles, n) = *self.code.get(&(pc >> CODE_BITS))?;
+        let (cycles, n) = *self.blocks.get(&pc)?;
         let plain = u64::from(PLAIN);
         let times = || (cycles * plain / (n * self.functional_cpi)).clamp(plain, plain * 1000);
         (n >= KNOWN).then(times)
@@ -301,7 +299,7 @@ impl Machine {
             kept: false,
             pace: Pace::default(),
             learned: (self.harts.len() > 1).then(|| Learned {
-                code: HashMap::new(),
+                blocks: HashMap::new(),
                 starts: vec![None; self.harts.len()],
                 learns: false,
                 functional_cpi: u64::from(self.config.functional_cpi).max(1),
@@ -504,7 +502,7 @@ impl Machine {
         };
         let h = &self.harts[turn.hart];
         if !self.world.timed {
-            s.times = s.times(turn.hart, h.pc);
+            s.times = s.times(turn.hart, h.block_pc());
             // What a turn takes beyond its own cycles passes at its end: not beyond the hart's timer, and not far
             // beyond one that is set meanwhile.
             let timer = h.wake_cycle().filter(|c| *c > turn.from);
@@ -513,7 +511,7 @@ impl Machine {
             turn.limit = turn.limit.min(turn.from + cycles);
         } else if let (Some(l), false) = (&mut s.learned, goes_on) {
             let now = Start {
-                pc: h.pc,
+                pc: h.block_pc(),
                 cycles: h.cycle.wrapping_sub(h.stats.idle_cycles),
                 instructions: h.instret,
             };
