@@ -256,6 +256,44 @@ fn a_timer_interrupts_as_often_as_in_detail() {
     );
 }
 
+/// Hart 0 reads 256 KiB line by line, 200 times, and counts the times in memory; hart 1 spins until that changes. What
+/// they do most lies in the same 64 bytes. Six `nop` come first.
+///
+/// ```text
+///         li    t0, 1                           addi  s3, s3, 1
+///         bltu  t0, a0, park                    sd    s3, 0(s2)
+///         li    s1, 0x80100000                  addi  s0, s0, -1
+///         li    s2, 0x80080000                  bnez  s0, 1b; off
+///         bnez  a0, 3f                      3:  ld    t0, 0(s2)
+///         li    s0, 200                         addi  s5, s5, 1
+///     1:  lui   t0, 1                           beq   t0, s4, 3b
+///         mv    t2, s1                          mv    s4, t0
+///     2:  ld    t3, 0(t2)                       j     3b
+///         addi  t2, t2, 64
+///         addi  t0, t0, -1; bnez t0, 2b
+/// ```
+const SPINS: [u32; 37] = [
+    0x00000013, 0x00000013, 0x00000013, 0x00000013, 0x00000013, 0x00000013, 0x00100293, 0x06a2e863,
+    0x801004b7, 0x02049493, 0x0204d493, 0x80080937, 0x02091913, 0x02095913, 0x04051063, 0x0c800413,
+    0x000012b7, 0x00048393, 0x0003be03, 0x04038393, 0xfff28293, 0xfe029ae3, 0x00198993, 0x01393023,
+    0xfff40413, 0xfc041ee3, 0x001002b7, 0x00005337, 0x5553031b, 0x0062a023, 0x00093283, 0x001a8a93,
+    0xff428ce3, 0x00028a13, 0xff1ff06f, 0x10500073, 0xffdff06f,
+];
+
+#[test]
+fn a_hart_that_spins_has_a_pace_of_its_own() {
+    let load = || loaded("vc707", Engine::best(), &SPINS);
+    let s = of_machine(load(), plan(1), Engine::best());
+    let mut m = load();
+    to_the_end(&mut m);
+    let (real, found) = (m.report(), s.report().unwrap());
+    let spun = |r: &Report| r.harts[1].instructions as f64 / r.elapsed_ps as f64;
+    assert_eq!(s.busy_harts(), 2);
+    let time = s.time_ps().unwrap().value / real.elapsed_ps as f64;
+    assert!((time - 1.0).abs() < 0.03, "{time}");
+    assert!((spun(&found) / spun(&real) - 1.0).abs() < 0.03);
+}
+
 #[test]
 fn a_memory_whose_order_is_not_settled_is_sampled() {
     let mut program = PROGRAM;
