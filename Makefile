@@ -234,9 +234,10 @@ suite-check: build ## The application study's programs in the size `small`, unde
 	$(NAGORI) suite run --size small --methods dram,extended --store build/suite $(ARGS)
 
 # Hours; it goes on where it was ended.
-suite: build ## The application study on vc707, and its page
+suite: build ## The application study on vc707 and server, and its page
 	$(NAGORI) suite run --store build/suite-results $(ARGS)
-	$(NAGORI) suite report --store build/suite-results --save suite/results/vc707.jsonl.zst --document docs/suite.md
+	$(NAGORI) suite run --store build/suite-results --machine server --memory-model ddr4,pcm,xpoint $(ARGS)
+	$(NAGORI) suite report --store build/suite-results --save suite/results/study.jsonl.zst --document docs/suite.md
 
 # Minutes to an hour; with ARGS=--long hours.
 sampling-check: build ## Sampled runs beside whole detailed ones: errors and intervals (docs/sampling.md)

@@ -25,10 +25,11 @@ pub struct Section {
     pub text: String,
 }
 
-/// All parts, from the results of one study, those of the same with jemalloc, and the descriptions of the programs.
+/// All parts, from the results of one study, those of the same with jemalloc and on a server, and the descriptions of
+/// the programs.
 pub fn sections(
     table: &Table,
-    jemalloc: &Table,
+    (jemalloc, server): (&Table, &Table),
     programs: &[Program],
     size: Size,
 ) -> Result<Vec<Section>> {
@@ -47,7 +48,8 @@ pub fn sections(
         ("ranks", page.ranks()),
         ("regressions", page.regressions()),
         ("pairs", page.pairs()),
-        ("memories", page.memories()),
+        ("memories", memories(table)),
+        ("server", memories(server)),
         ("allocators", page.allocators()),
         ("missing", page.missing()),
     ];
@@ -127,6 +129,53 @@ fn mean(values: &[f64]) -> String {
     format!("{mean:.3} ± {:.3}", t * (variance / n as f64).sqrt())
 }
 
+/// The memories that are no methods of delay.
+fn models(table: &Table) -> Vec<&str> {
+    let all = table.memories.iter().map(String::as_str);
+    all.filter(|m| *m != "dram" && !DELAYING.contains(m))
+        .collect()
+}
+
+/// What programs cost under memories of their own, in ascending order.
+fn memories(table: &Table) -> String {
+    let names = head(&[
+        "program",
+        "memory",
+        "time",
+        "requests/s",
+        "ACT/REQ",
+        "row hits",
+        "read ns",
+        "write ns",
+        "energy, nJ a request",
+        "most writes of a unit",
+    ]);
+    let mut rows = Vec::new();
+    for m in models(table) {
+        for r in table.ascending(&[m]) {
+            let Some(f) = r.of(m) else { continue };
+            let n = &f.nvmm;
+            let energy = n
+                .energy_pj
+                .filter(|_| n.requests() > 0)
+                .map(|e| e / 1000.0 / n.requests() as f64);
+            rows.push(vec![
+                r.program.clone(),
+                m.into(),
+                number(r.time(m), 2),
+                grouped(f.requests_per_s()),
+                number(n.act_per_req(), 2),
+                number(n.row_hit_rate(), 2),
+                number(n.read_ns, 0),
+                number(n.write_ns, 0),
+                number(energy, 1),
+                n.most_writes.map_or("-".into(), |w| grouped(w as f64)),
+            ]);
+        }
+    }
+    markdown(&names, 2, &rows)
+}
+
 impl Page<'_> {
     fn program(&self, name: &str) -> Option<&Program> {
         self.programs.iter().find(|p| p.name == name)
@@ -144,12 +193,6 @@ impl Page<'_> {
         let (base, f) = (row.of("dram")?, row.of(memory)?);
         let requests = Some(f.nvmm.requests()).filter(|n| *n > 0)?;
         Some((f.time_ps as f64 - base.time_ps as f64) / 1000.0 / requests as f64)
-    }
-
-    fn models(&self) -> Vec<&str> {
-        let all = self.table.memories.iter().map(String::as_str);
-        all.filter(|m| *m != "dram" && !DELAYING.contains(m))
-            .collect()
     }
 
     fn list(&self, size: Size) -> String {
@@ -193,7 +236,7 @@ impl Page<'_> {
     }
 
     fn times(&self) -> String {
-        let models = self.models();
+        let models = models(self.table);
         let mut names = head(&[
             "program",
             "stands for",
@@ -362,7 +405,7 @@ impl Page<'_> {
             "Kendall",
         ]);
         let mut rows = Vec::new();
-        for m in DELAYING.iter().copied().chain(self.models()) {
+        for m in DELAYING.iter().copied().chain(models(self.table)) {
             let (time, requests) = self.pairs_of(m);
             let of = |p: &Published| Some((p.time?, p.requests_per_s?));
             let published = self.theirs.iter().filter(|p| p.table == 8 && p.method == m);
@@ -515,45 +558,6 @@ impl Page<'_> {
             "the method",
         ]);
         out + "\n" + &markdown(&names, 3, &lines)
-    }
-
-    fn memories(&self) -> String {
-        let names = head(&[
-            "program",
-            "memory",
-            "time",
-            "requests/s",
-            "ACT/REQ",
-            "row hits",
-            "read ns",
-            "write ns",
-            "energy, nJ a request",
-            "most writes of a unit",
-        ]);
-        let mut rows = Vec::new();
-        for m in self.models() {
-            for r in self.table.ascending(&[m]) {
-                let Some(f) = r.of(m) else { continue };
-                let n = &f.nvmm;
-                let energy = n
-                    .energy_pj
-                    .filter(|_| n.requests() > 0)
-                    .map(|e| e / 1000.0 / n.requests() as f64);
-                rows.push(vec![
-                    r.program.clone(),
-                    m.into(),
-                    number(r.time(m), 2),
-                    grouped(f.requests_per_s()),
-                    number(n.act_per_req(), 2),
-                    number(n.row_hit_rate(), 2),
-                    number(n.read_ns, 0),
-                    number(n.write_ns, 0),
-                    number(energy, 1),
-                    n.most_writes.map_or("-".into(), |w| grouped(w as f64)),
-                ]);
-            }
-        }
-        markdown(&names, 2, &rows)
     }
 
     /// Seconds and requests with both allocators, where there are results with both.

@@ -5,11 +5,11 @@ use nagori_suite::analysis::Table;
 use nagori_suite::{page, read_archive, Conditions, Library, Malloc, Memory, Size, Timing};
 use std::path::Path;
 
-/// `nagori suite report --results suite/results/vc707.jsonl.zst --document docs/suite.md` would change nothing.
+/// `nagori suite report --results suite/results/study.jsonl.zst --document docs/suite.md` would change nothing.
 #[test]
 fn the_page_is_what_the_results_say() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let path = root.join("suite/results/vc707.jsonl.zst");
+    let path = root.join("suite/results/study.jsonl.zst");
     let records = read_archive(&path, &std::fs::read(&path).unwrap()).unwrap();
     let like = Conditions {
         machine: "vc707".into(),
@@ -27,10 +27,18 @@ fn the_page_is_what_the_results_say() {
         &records,
         &Conditions {
             malloc: Malloc::Jemalloc,
+            ..like.clone()
+        },
+    );
+    let server = Table::of(
+        &records,
+        &Conditions {
+            machine: "server".into(),
             ..like
         },
     );
-    let sections = page::sections(&table, &jemalloc, &programs, Size::Default).unwrap();
+    let others = (&jemalloc, &server);
+    let sections = page::sections(&table, others, &programs, Size::Default).unwrap();
     let old = std::fs::read_to_string(root.join("docs/suite.md")).unwrap();
     for s in &sections {
         assert!(
@@ -41,6 +49,6 @@ fn the_page_is_what_the_results_say() {
     }
     assert!(
         page::written_into(&old, &sections).unwrap() == old,
-        "write docs/suite.md anew: nagori suite report --results suite/results/vc707.jsonl.zst --document docs/suite.md"
+        "write docs/suite.md anew: nagori suite report --results suite/results/study.jsonl.zst --document docs/suite.md"
     );
 }

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/common"
 
 cp "$root/docs/suite.md" suite.md
-"$NAGORI" -q suite report --results "$root/suite/results/vc707.jsonl.zst" --document suite.md
+"$NAGORI" -q suite report --results "$root/suite/results/study.jsonl.zst" --document suite.md
 judge '
 import sys
 assert open("suite.md").read() == open(sys.argv[1]).read(), "docs/suite.md is not what the results say"

@@ -144,7 +144,7 @@ const REPORT_EXAMPLES: &str = "\
 Examples:
   nagori suite report
       What the results in suite-results say, as Markdown
-  nagori suite report --results suite/results/vc707.jsonl.zst --document docs/suite.md
+  nagori suite report --results suite/results/study.jsonl.zst --document docs/suite.md
       The tables of a page, written anew from packed results
   nagori suite report --save results.jsonl.zst
       Packs the results into one file, too";

@@ -13,6 +13,9 @@ use nagori_suite::{archive, page, read_archive, Conditions, Malloc, Memory, Reco
 use serde_json::json;
 use std::fs;
 
+/// The machine with which the study's own is compared.
+const SERVER: &str = "server";
+
 /// Runs the command.
 pub fn command(a: &ReportArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let picture = Picture::wanted(a.plot.as_deref(), &a.look)?;
@@ -71,10 +74,18 @@ pub fn command(a: &ReportArgs, messages: &Messages) -> anyhow::Result<Exit> {
         &records,
         &Conditions {
             malloc: Malloc::Jemalloc,
+            ..like.clone()
+        },
+    );
+    let server = Table::of(
+        &records,
+        &Conditions {
+            machine: SERVER.into(),
             ..like
         },
     );
-    let sections = page::sections(&table, &jemalloc, &programs, a.size)?;
+    let others = (&jemalloc, &server);
+    let sections = page::sections(&table, others, &programs, a.size)?;
     match &a.document {
         Some(path) => {
             let old = fs::read_to_string(path)

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 const RESULTS: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
-    "/../../suite/results/vc707.jsonl.zst"
+    "/../../suite/results/study.jsonl.zst"
 );
 
 fn suite(args: &[&str]) -> assert_cmd::Command {
