@@ -159,17 +159,20 @@ pub fn ratio(all: &[(Weighted, f64)], known: (f64, f64)) -> Option<Interval> {
 }
 
 /// How much rates differ from those that follow, as a part of their mean: their coefficient of variation within
-/// intervals.
+/// intervals. Long intervals count as in the error of a [total].
 pub fn variation(all: &[Weighted]) -> Option<f64> {
-    let n = all.len() as f64;
     let rate = |w: &Weighted| w.value / w.size;
-    let mean = all.iter().map(rate).sum::<f64>() / n;
-    if n < 2.0 || mean <= 0.0 {
+    let weights: f64 = all.iter().map(|w| w.weight).sum();
+    let mean = all.iter().map(|w| w.weight * rate(w)).sum::<f64>() / weights;
+    let pairs = || all.windows(2).map(|w| (&w[0], &w[1]));
+    let weight = |(a, b): (&Weighted, &Weighted)| (a.weight.powi(2) + b.weight.powi(2)) / 2.0;
+    let weights: f64 = pairs().map(weight).sum();
+    if weights <= 0.0 || mean.is_nan() || mean <= 0.0 {
         return None;
     }
-    let step = |w: &[Weighted]| (rate(&w[0]) - rate(&w[1])).powi(2) / 2.0;
-    let squares: f64 = all.windows(2).map(step).sum();
-    Some((squares / (n - 1.0)).sqrt() / mean)
+    let square = |(a, b)| weight((a, b)) * (rate(a) - rate(b)).powi(2) / 2.0;
+    let squares: f64 = pairs().map(square).sum();
+    Some((squares / weights).sqrt() / mean)
 }
 
 /// How many standard errors the half interval is long. Degrees of freedom need not be whole.
@@ -223,6 +226,11 @@ mod tests {
         let expected = student(4.0 / 3.0) * (1.5f64).sqrt() * 1000.0 * (1.0f64 - 0.01).sqrt();
         assert!((t.half.unwrap() - expected).abs() < 0.5, "{t:?} {expected}");
         assert!((variation(&all).unwrap() - (0.5f64).sqrt() / 2.0).abs() < 1e-12);
+        // Of the same steps, that of a long interval counts more.
+        let steps = [(1.0, 1.0), (1.0, 3.0), (9.0, 3.0), (9.0, 3.0)];
+        let early = steps.map(|(w, r)| one(w, 1.0, r));
+        let late = steps.map(|(w, r)| one(10.0 - w, 1.0, r));
+        assert!(variation(&early).unwrap() < variation(&late).unwrap());
         // Twice the value for each unit of another figure: no error at all.
         let pairs = all.map(|w| (w, w.value / 2.0));
         let r = ratio(&pairs, (0.0, 0.0)).unwrap();

@@ -156,9 +156,14 @@ impl Sampler {
             };
             return;
         }
-        let windows = || self.found[..known].iter().flatten();
-        let rates: Vec<Weighted> = windows()
-            .map(|w| weighted(1.0, w, w.awake_ps as f64))
+        let starts = || self.spots.iter().map(|s| s.start);
+        let intervals = starts().zip(starts().skip(1).chain([start]));
+        let rates: Vec<Weighted> = { self.found[..known].iter().zip(intervals) }
+            .filter_map(|(w, (from, to))| {
+                let w = w.as_ref()?;
+                let length = to.saturating_sub(from);
+                Some(weighted(length as f64, w, w.awake_ps as f64))
+            })
             .collect();
         let variation = estimate::variation(&rates).filter(|_| rates.len() >= LAG as usize / 2);
         // Instructions are those of all harts, each of which warms caches of its own.
