@@ -9,7 +9,7 @@ use crate::image;
 use crate::nvmm::{self, NvmmSpec};
 use crate::program::{Captured, Executable, Loaded, Mount, Program, Run, Running, LABEL_READY};
 use crate::rtc::{self, Rtc};
-use crate::snapshot::{self, cache};
+use crate::snapshot::cache;
 use crate::software::{self, Software, ROOT_DISK};
 use nagori_machine::{Engine, Machine};
 use nagori_platform::config::{slot_names, Machine as Description, SlotKind, DEFAULT_MACHINE};
@@ -282,11 +282,9 @@ pub struct Session<'a> {
     /// Key of the guest's image.
     image: String,
     /// The cached boot.
-    booted: PathBuf,
+    booted: cache::Booted,
     /// The state of the image of NVMM when the machine booted.
     image_state: Option<nvmm::State>,
-    /// Holds the boot's file, if it is not to be cached.
-    _own: Option<tempfile::TempDir>,
 }
 
 impl Session<'static> {
@@ -384,11 +382,12 @@ impl<'a> Session<'a> {
         } else {
             None
         };
-        let (booted, own) = match kept {
-            Some(booted) => (booted, None),
+        let booted = match kept {
+            Some(booted) => booted,
             None => {
+                // It needs no name once it is there.
                 let own = tempfile::tempdir().context("cannot make a temporary directory")?;
-                (cache::boot(own.path(), None, &what, caller)?, Some(own))
+                cache::boot(own.path(), None, &what, caller)?
             }
         };
         Ok(Session {
@@ -403,7 +402,6 @@ impl<'a> Session<'a> {
             image: image.manifest.key.clone(),
             booted,
             image_state,
-            _own: own,
         })
     }
 
@@ -452,9 +450,7 @@ impl<'a> Session<'a> {
 
     /// A machine whose agent waits for a job, with the interpreter, connected to nothing.
     pub(crate) fn booted(&self) -> Result<Machine> {
-        snapshot::open(&self.booted)?
-            .machine_as(&self.description)
-            .with_context(|| format!("cannot go on from {}", self.booted.display()))
+        self.booted.machine(&self.description)
     }
 
     /// What the machine boots.

@@ -142,8 +142,8 @@ fn boot_once(
         devices: &Devices::default(),
         nvmm: None,
     };
-    let path = cache::boot(&boots(cache)?, cache.cache_limit, &what, messages)?;
-    output::print(&format!("{}\n", path.display()))
+    let booted = cache::boot(&boots(cache)?, cache.cache_limit, &what, messages)?;
+    output::print(&format!("{}\n", booted.path().display()))
 }
 
 fn show(path: &Path, as_json: bool) -> anyhow::Result<()> {

@@ -50,17 +50,50 @@ pub struct Boot<'a> {
     pub nvmm: Option<&'a NvmmSpec>,
 }
 
+/// A cached boot. It can be used for as long as this is there, even if another process makes room in the cache.
+pub struct Booted {
+    path: PathBuf,
+    file: File,
+}
+
+impl Booted {
+    /// A cached boot whose beginning and end are intact; records its use.
+    fn open(path: &Path) -> Option<Booted> {
+        let file = File::open(path).ok()?;
+        Snapshot::new(file.try_clone().ok()?).ok()?;
+        // Only affects which boots are removed first.
+        let _ = file.set_modified(SystemTime::now());
+        let path = path.to_owned();
+        Some(Booted { path, file })
+    }
+
+    /// Its file, which another process may remove.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A machine that goes on from there, as a description says.
+    pub fn machine(&self, description: &Description) -> Result<Machine> {
+        let use_of = || format!("cannot use the snapshot {}", self.path.display());
+        let file = self.file.try_clone().with_context(use_of)?;
+        let snapshot = Snapshot::new(file).with_context(use_of)?;
+        snapshot
+            .machine_as(description)
+            .with_context(|| format!("cannot go on from {}", self.path.display()))
+    }
+}
+
 /// Where cached boots are, in a directory of guest images.
 pub fn dir(images: &Path) -> PathBuf {
     images.join("boots")
 }
 
-/// A cached boot, newly made if there is none. One file serves any number of runs.
+/// A cached boot, newly made if there is none. One serves any number of runs.
 ///
 /// Several processes may ask at once: one boots, the others wait. An interrupted boot leaves
 /// nothing behind that could be taken for a cached boot. Behind it, the boots that were not used for the longest time
 /// are removed, as far as all of them take more than `limit` bytes (a default without one).
-pub fn boot(dir: &Path, limit: Option<u64>, boot: &Boot, caller: &dyn Caller) -> Result<PathBuf> {
+pub fn boot(dir: &Path, limit: Option<u64>, boot: &Boot, caller: &dyn Caller) -> Result<Booted> {
     let at = |what: &'static str| {
         move |e: std::io::Error| {
             if image::cannot_write(&e) {
@@ -78,8 +111,8 @@ pub fn boot(dir: &Path, limit: Option<u64>, boot: &Boot, caller: &dyn Caller) ->
     };
     let key = key(boot)?;
     let path = dir.join(format!("{key}{SUFFIX}"));
-    if usable(&path) {
-        return Ok(path);
+    if let Some(booted) = Booted::open(&path) {
+        return Ok(booted);
     }
     fs::create_dir_all(dir).map_err(at("make"))?;
     let lock = File::create(dir.join(format!("{key}.lock"))).map_err(at("lock"))?;
@@ -89,17 +122,24 @@ pub fn boot(dir: &Path, limit: Option<u64>, boot: &Boot, caller: &dyn Caller) ->
             check(caller)?;
             std::thread::sleep(Duration::from_millis(50));
         }
-        if usable(&path) {
-            return Ok(path);
-        }
     }
     // Another process may have finished it before the lock was taken.
-    if !usable(&path) {
-        if path.exists() {
-            caller.warning(&format!("{} cannot be used; booting anew", path.display()));
+    let booted = match Booted::open(&path) {
+        Some(booted) => booted,
+        None => {
+            if path.exists() {
+                caller.warning(&format!("{} cannot be used; booting anew", path.display()));
+            }
+            make(&path, boot, caller)?;
+            let made = || {
+                format!(
+                    "{} cannot be used, though it was made just now",
+                    path.display()
+                )
+            };
+            Booted::open(&path).ok_or_else(|| Error::Guest(made()))?
         }
-        make(&path, boot, caller)?;
-    }
+    };
     // A process that waits for the lock has its file open and does not need the name.
     let _ = fs::remove_file(dir.join(format!("{key}.lock")));
     // In a directory that several users share, one may not be allowed to remove another's.
@@ -110,17 +150,7 @@ pub fn boot(dir: &Path, limit: Option<u64>, boot: &Boot, caller: &dyn Caller) ->
             e.chain()
         ));
     }
-    Ok(path)
-}
-
-/// Whether a boot exists and its beginning and end are intact; records its use.
-fn usable(path: &Path) -> bool {
-    let sound = Snapshot::open(path).is_ok();
-    if sound {
-        // Only affects which boots are removed first.
-        let _ = File::open(path).and_then(|f| f.set_modified(SystemTime::now()));
-    }
-    sound
+    Ok(booted)
 }
 
 /// Hash of everything that a boot depends on. Any change of this code changes it.
