@@ -165,7 +165,14 @@ impl Sampler {
                 Some(weighted(length as f64, w, w.awake_ps as f64))
             })
             .collect();
-        let variation = estimate::variation(&rates).filter(|_| rates.len() >= LAG as usize / 2);
+        // What has varied in short intervals at the beginning may do so again.
+        let equal: Vec<Weighted> = rates
+            .iter()
+            .map(|r| Weighted { weight: 1.0, ..*r })
+            .collect();
+        let variations = [&rates, &equal].map(|r| estimate::variation(r));
+        let variation = variations.into_iter().flatten().reduce(f64::max);
+        let variation = variation.filter(|_| rates.len() >= LAG as usize / 2);
         // Instructions are those of all harts, each of which warms caches of its own.
         let harts = match (self.plan.warm_up, &self.here) {
             (None, Some(here)) => here.busy() as u64,
