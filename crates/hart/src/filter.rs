@@ -36,17 +36,17 @@ impl FilterEntry {
     /// The key under which accesses may pass; [`NEVER`] if it is empty.
     #[inline(always)]
     pub(crate) fn key(&self) -> u64 {
-        self.read.min(self.write)
+        if self.read != NEVER {
+            self.read
+        } else {
+            self.write
+        }
     }
 
     /// Virtual address of the block of 2^`shift` bytes that it covers; `None` if it is empty, or
     /// not an entry for such blocks.
     pub(crate) fn block(&self, shift: u32) -> Option<u64> {
-        let key = if self.read != NEVER {
-            self.read
-        } else {
-            self.write
-        };
+        let key = self.key();
         let other = self.write == NEVER || self.write == key;
         // Bits of a key below the block and beside the context are those of no aligned access.
         let stray = key & ((1 << shift) - 1) & !TAG;
@@ -217,7 +217,7 @@ impl Filter {
         let all = self.entries.iter().enumerate();
         SavedFilter {
             entries: all
-                .filter(|(_, e)| e.read != NEVER || e.write != NEVER)
+                .filter(|(_, e)| e.key() != NEVER)
                 .map(|(i, e)| (i as u16, *e))
                 .collect(),
             ways: self.ways.to_vec(),
@@ -278,7 +278,7 @@ impl Filter {
             self.drop_slot(cache, former as usize);
         }
         let old = *self.at(slot);
-        let held = old.read != NEVER || old.write != NEVER;
+        let held = old.key() != NEVER;
         if held && old.l1 as usize != index {
             cache.set_slot(old.l1 as usize, NO_SLOT);
         }
@@ -369,7 +369,7 @@ impl Filter {
                 let slot = k * 64 + slots.trailing_zeros() as usize;
                 slots &= slots - 1;
                 let e = self.at(slot);
-                let (held, l1) = (e.read != NEVER || e.write != NEVER, e.l1 as usize);
+                let (held, l1) = (e.key() != NEVER, e.l1 as usize);
                 if held && e.way == way {
                     self.drop_slot(cache, slot);
                     cache.set_slot(l1, NO_SLOT);

@@ -72,11 +72,6 @@ pub(crate) struct Resume {
 }
 
 impl Resume {
-    /// Address of the block.
-    pub fn pc(&self) -> u64 {
-        self.pc
-    }
-
     /// The cycle, without the block's own so far, of a hart that stands there.
     pub fn begun(&self, cycle: u64) -> u64 {
         cycle - u64::from(self.cost)
@@ -89,6 +84,11 @@ impl Resume {
 }
 
 impl Hart {
+    /// Where the block begins in which the hart stands, or that it begins next.
+    pub fn block_pc(&self) -> u64 {
+        self.resume.map_or(self.pc, |r| r.pc)
+    }
+
     /// Whether an observer has stopped the hart within a block; it has to run again with the same limit.
     pub fn is_stopped(&self) -> bool {
         self.stopped.is_some()

@@ -180,11 +180,6 @@ impl Hart {
         self.yield_at
     }
 
-    /// Where the block begins in which the hart stands, or that it begins next.
-    pub fn block_pc(&self) -> u64 {
-        self.resume.map_or(self.pc, |r| r.pc())
-    }
-
     /// Whether the hart is blocked: it waits for a line, and does not run before
     /// [`Hart::arrive`].
     #[inline(always)]
