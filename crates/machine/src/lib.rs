@@ -526,7 +526,7 @@ impl Machine {
             &self.config,
             &self.harts,
             &self.world.coherence,
-            &self.world.memory,
+            (&self.world.memory, self.world.memory.reports(self.now())),
             self.now(),
             &self.started,
             (self.was_parallel, self.world.epochs.as_deref()),

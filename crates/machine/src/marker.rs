@@ -150,13 +150,12 @@ impl Machine {
             &self.config,
             &self.harts,
             &self.world.coherence,
-            &self.world.memory,
+            (&self.world.memory, self.settled_memories()),
             self.now(),
             &start.harts,
             (self.was_parallel, self.world.epochs.as_deref()),
         );
         r.memory = r.memory.since(&start.memory);
-        r.memories = self.settled_memories();
         for (now, start) in r.memories.iter_mut().zip(&start.memories) {
             now.stats = now.stats.since(&start.stats);
         }

@@ -272,7 +272,7 @@ pub(crate) fn report(
     config: &MachineConfig,
     harts: &[Hart],
     caches: &Coherence,
-    memory: &Memory,
+    (memory, memories): (&Memory, Vec<RegionReport>),
     now: Ps,
     from: &Baseline,
     (parallel, epochs): (bool, Option<&Epochs>),
@@ -347,7 +347,7 @@ pub(crate) fn report(
         caches: levels,
         stores: stores.collect(),
         memory: memory.board.stats(now),
-        memories: memory.reports(now),
+        memories,
         epochs: epochs.map(|e| e.report(&from.epochs)),
     }
 }
