@@ -110,6 +110,18 @@ pub fn total(all: &[Weighted]) -> Option<Interval> {
     })
 }
 
+/// Of all pairs of windows that follow one another: the squares of their weights, and what the pairs tell of the square
+/// of the total's error.
+fn squares(all: &[Weighted]) -> (f64, f64) {
+    let pair = |w: &[Weighted]| {
+        let step = w[0].value / w[0].size - w[1].value / w[1].size;
+        let weight = (w[0].weight.powi(2) + w[1].weight.powi(2)) / 2.0;
+        (weight, weight * step * step / 2.0)
+    };
+    let pairs = all.windows(2).map(pair);
+    pairs.fold((0.0, 0.0), |sum, p| (sum.0 + p.0, sum.1 + p.1))
+}
+
 /// Half the interval of a total.
 fn half(all: &[Weighted]) -> Option<f64> {
     let n = all.len() as f64;
@@ -118,11 +130,7 @@ fn half(all: &[Weighted]) -> Option<f64> {
     if n < 2.0 || freedom <= 0.0 {
         return None;
     }
-    let pair = |w: &[Weighted]| {
-        let step = w[0].value / w[0].size - w[1].value / w[1].size;
-        (w[0].weight.powi(2) + w[1].weight.powi(2)) / 2.0 * step * step / 2.0
-    };
-    let squares: f64 = all.windows(2).map(pair).sum();
+    let (_, squares) = squares(all);
     let (sizes, weights) = all
         .iter()
         .fold((0.0, 0.0), |(s, w), x| (s + x.size, w + x.weight));
@@ -164,14 +172,10 @@ pub fn variation(all: &[Weighted]) -> Option<f64> {
     let rate = |w: &Weighted| w.value / w.size;
     let weights: f64 = all.iter().map(|w| w.weight).sum();
     let mean = all.iter().map(|w| w.weight * rate(w)).sum::<f64>() / weights;
-    let pairs = || all.windows(2).map(|w| (&w[0], &w[1]));
-    let weight = |(a, b): (&Weighted, &Weighted)| (a.weight.powi(2) + b.weight.powi(2)) / 2.0;
-    let weights: f64 = pairs().map(weight).sum();
+    let (weights, squares) = squares(all);
     if weights <= 0.0 || mean.is_nan() || mean <= 0.0 {
         return None;
     }
-    let square = |(a, b)| weight((a, b)) * (rate(a) - rate(b)).powi(2) / 2.0;
-    let squares: f64 = pairs().map(square).sum();
     Some((squares / weights).sqrt() / mean)
 }
 

@@ -63,7 +63,10 @@ fn to_the_end(m: &mut Machine) {
 }
 
 fn truth(name: &str) -> Report {
-    let mut m = machine(name, Engine::best());
+    in_detail(machine(name, Engine::best()))
+}
+
+fn in_detail(mut m: Machine) -> Report {
     to_the_end(&mut m);
     m.report()
 }
@@ -82,13 +85,16 @@ fn sampled(name: &str, plan: Plan, engine: Engine) -> Sampled {
     of_machine(machine(name, engine), plan, engine)
 }
 
-fn of_machine(mut m: Machine, plan: Plan, engine: Engine) -> Sampled {
-    let copies = Copies {
+fn copies(engine: Engine) -> Copies {
+    Copies {
         engine,
         connect: Arc::new(|_| Ok(())),
         keep: None,
-    };
-    Sampler::new(plan, &m, copies).begin(&mut m);
+    }
+}
+
+fn of_machine(mut m: Machine, plan: Plan, engine: Engine) -> Sampled {
+    Sampler::new(plan, &m, copies(engine)).begin(&mut m);
     to_the_end(&mut m);
     Sampler::end(&mut m).unwrap().unwrap()
 }
@@ -175,9 +181,8 @@ fn a_program_of_any_length_has_an_estimate() {
             )
         };
         let s = run(loaded("vc707", Engine::best(), &rounds(n)));
-        let mut m = loaded("vc707", Engine::best(), &rounds(n));
-        to_the_end(&mut m);
-        let (real, time) = (m.report().elapsed_ps as f64, s.time_ps().unwrap());
+        let whole = in_detail(loaded("vc707", Engine::best(), &rounds(n)));
+        let (real, time) = (whole.elapsed_ps as f64, s.time_ps().unwrap());
         let k = s.windows.len();
         assert!(!s.says_too_little(), "{n}: {k}");
         assert_eq!(s.has_no_interval(), k < 2 && !s.is_whole(), "{n}: {k}");
@@ -189,20 +194,14 @@ fn a_program_of_any_length_has_an_estimate() {
             time.half.is_none() || time.holds(real),
             "{n}: {time:?} {real}"
         );
-        assert_eq!(
-            s.report().unwrap().instructions,
-            m.report().instructions,
-            "{n}"
-        );
-        seen[if s.is_whole() {
-            0
-        } else if k < 2 {
-            1
-        } else if k < 10 {
-            2
-        } else {
-            3
-        }] = true;
+        assert_eq!(s.report().unwrap().instructions, whole.instructions, "{n}");
+        let kind = match (s.is_whole(), k) {
+            (true, _) => 0,
+            (_, 0..2) => 1,
+            (_, 2..10) => 2,
+            _ => 3,
+        };
+        seen[kind] = true;
     }
     assert_eq!(seen, [true; 4]);
 }
@@ -239,12 +238,7 @@ fn a_timer_interrupts_as_often_as_in_detail() {
     let ticks = |sample: bool| {
         let mut m = loaded("vc707", Engine::best(), &TICKS);
         if sample {
-            let copies = Copies {
-                engine: Engine::best(),
-                connect: Arc::new(|_| Ok(())),
-                keep: None,
-            };
-            Sampler::new(plan(2), &m, copies).begin(&mut m);
+            Sampler::new(plan(2), &m, copies(Engine::best())).begin(&mut m);
         }
         to_the_end(&mut m);
         m.hart(0).unwrap().reg(21) as f64
@@ -284,9 +278,7 @@ const SPINS: [u32; 37] = [
 fn a_hart_that_spins_has_a_pace_of_its_own() {
     let load = || loaded("vc707", Engine::best(), &SPINS);
     let s = of_machine(load(), plan(1), Engine::best());
-    let mut m = load();
-    to_the_end(&mut m);
-    let (real, found) = (m.report(), s.report().unwrap());
+    let (real, found) = (in_detail(load()), s.report().unwrap());
     let spun = |r: &Report| r.harts[1].instructions as f64 / r.elapsed_ps as f64;
     assert_eq!(s.busy_harts(), 2);
     let time = s.time_ps().unwrap().value / real.elapsed_ps as f64;
