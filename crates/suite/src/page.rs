@@ -1,10 +1,12 @@
 //! The page of the study: tables as Markdown, and a document whose parts they are.
 
 use crate::analysis::{kendall, spearman, wrong_pairs, Fit, Regression, Row, Table};
+use crate::conditions::{Conditions, Malloc};
 use crate::error::{Error, Result};
 use crate::figures::{Figures, Part};
 use crate::program::{Program, Size};
 use crate::published::{Published, PUBLISHED};
+use crate::record::Record;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::fmt::Write as _;
 
@@ -17,6 +19,9 @@ const SAME: f64 = 1e-3;
 /// Pairs that a table names.
 const PAIRS: usize = 12;
 
+/// The machine with which the study's own is compared.
+const SERVER: &str = "server";
+
 /// A part of the page.
 pub struct Section {
     /// Its name in a document's comments.
@@ -25,22 +30,29 @@ pub struct Section {
     pub text: String,
 }
 
-/// All parts, from the results of one study, those of the same with jemalloc and on a server, and the descriptions of
-/// the programs.
+/// All parts: from the results of one study, made under conditions like these, from those of the same with jemalloc and
+/// on a server, and from the descriptions of the programs.
 pub fn sections(
-    table: &Table,
-    (jemalloc, server): (&Table, &Table),
+    records: &[Record],
+    like: &Conditions,
     programs: &[Program],
-    size: Size,
 ) -> Result<Vec<Section>> {
+    let jemalloc = Conditions {
+        malloc: Malloc::Jemalloc,
+        ..like.clone()
+    };
+    let server = Conditions {
+        machine: SERVER.into(),
+        ..like.clone()
+    };
     let page = Page {
-        table,
-        jemalloc,
+        table: &Table::of(records, like),
+        jemalloc: &Table::of(records, &jemalloc),
         programs,
         theirs: Published::parse(PUBLISHED)?,
     };
     let all = [
-        ("programs", page.list(size)),
+        ("programs", page.list(like.size)),
         ("times", page.times()),
         ("reasons", page.reasons()),
         ("methods", page.methods()),
@@ -48,8 +60,8 @@ pub fn sections(
         ("ranks", page.ranks()),
         ("regressions", page.regressions()),
         ("pairs", page.pairs()),
-        ("memories", memories(table)),
-        ("server", memories(server)),
+        ("memories", memories(page.table)),
+        ("server", memories(&Table::of(records, &server))),
         ("allocators", page.allocators()),
         ("missing", page.missing()),
     ];

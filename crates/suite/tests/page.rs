@@ -1,7 +1,6 @@
 //! The page of the study follows from the stored results.
 
 use nagori_memtime::Method;
-use nagori_suite::analysis::Table;
 use nagori_suite::{page, read_archive, Conditions, Library, Malloc, Memory, Size, Timing};
 use std::path::Path;
 
@@ -21,24 +20,8 @@ fn the_page_is_what_the_results_say() {
         size: Size::Default,
         seed: None,
     };
-    let table = Table::of(&records, &like);
     let programs = Library::default().programs().unwrap();
-    let jemalloc = Table::of(
-        &records,
-        &Conditions {
-            malloc: Malloc::Jemalloc,
-            ..like.clone()
-        },
-    );
-    let server = Table::of(
-        &records,
-        &Conditions {
-            machine: "server".into(),
-            ..like
-        },
-    );
-    let others = (&jemalloc, &server);
-    let sections = page::sections(&table, others, &programs, Size::Default).unwrap();
+    let sections = page::sections(&records, &like, &programs).unwrap();
     let old = std::fs::read_to_string(root.join("docs/suite.md")).unwrap();
     for s in &sections {
         assert!(

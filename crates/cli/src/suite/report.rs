@@ -9,12 +9,9 @@ use anyhow::{bail, Context};
 use nagori_memtime::Method;
 use nagori_plot::{Axis, Chart, Mark, Panel, Point, Rule, Series};
 use nagori_suite::analysis::{Row, Table};
-use nagori_suite::{archive, page, read_archive, Conditions, Malloc, Memory, Record, Store};
+use nagori_suite::{archive, page, read_archive, Conditions, Memory, Record, Store};
 use serde_json::json;
 use std::fs;
-
-/// The machine with which the study's own is compared.
-const SERVER: &str = "server";
 
 /// Runs the command.
 pub fn command(a: &ReportArgs, messages: &Messages) -> anyhow::Result<Exit> {
@@ -70,22 +67,7 @@ pub fn command(a: &ReportArgs, messages: &Messages) -> anyhow::Result<Exit> {
         return Ok(SUCCESS);
     }
     let programs = library(&a.library).programs()?;
-    let jemalloc = Table::of(
-        &records,
-        &Conditions {
-            malloc: Malloc::Jemalloc,
-            ..like.clone()
-        },
-    );
-    let server = Table::of(
-        &records,
-        &Conditions {
-            machine: SERVER.into(),
-            ..like
-        },
-    );
-    let others = (&jemalloc, &server);
-    let sections = page::sections(&table, others, &programs, a.size)?;
+    let sections = page::sections(&records, &like, &programs)?;
     match &a.document {
         Some(path) => {
             let old = fs::read_to_string(path)
