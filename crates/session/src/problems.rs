@@ -88,8 +88,7 @@ pub fn of_samples(s: &Sampled) -> Vec<Problem> {
                 shorter ones (--window-length, --warm-up), or for all details (--timing detailed)",
                 s.windows.len(), s.cut),
         ));
-    }
-    if all.is_empty() && s.has_no_interval() {
+    } else if s.has_no_interval() {
         all.push(Problem::new(
             "no-interval",
             false,

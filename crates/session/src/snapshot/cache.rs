@@ -131,13 +131,12 @@ pub fn boot(dir: &Path, limit: Option<u64>, boot: &Boot, caller: &dyn Caller) ->
                 caller.warning(&format!("{} cannot be used; booting anew", path.display()));
             }
             make(&path, boot, caller)?;
-            let made = || {
-                format!(
-                    "{} cannot be used, though it was made just now",
-                    path.display()
-                )
-            };
-            Booted::open(&path).ok_or_else(|| Error::Guest(made()))?
+            Booted::open(&path).ok_or_else(|| {
+                let file = path.display();
+                Error::Guest(format!(
+                    "{file} cannot be used, though it was made just now"
+                ))
+            })?
         }
     };
     // A process that waits for the lock has its file open and does not need the name.
