@@ -16,6 +16,7 @@ mod counters;
 mod crash;
 mod disasm;
 mod disk;
+mod enclave;
 mod epoch;
 mod gdb;
 mod guests;
