@@ -160,6 +160,10 @@ mod tests {
                     p.image
                 );
             }
+            if let Some(of) = &p.variant_of {
+                let of = library.program(of).unwrap();
+                assert!(of.variant_of.is_none() && !p.quick, "{}", p.name);
+            }
             for source in &p.sources {
                 library.file(&format!("src/{source}")).unwrap();
             }

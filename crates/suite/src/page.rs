@@ -45,8 +45,16 @@ pub fn sections(
         machine: SERVER.into(),
         ..like.clone()
     };
+    let is_variant = |r: &Record| {
+        let program = programs.iter().find(|p| p.name == r.program);
+        program.is_some_and(|p| p.variant_of.is_some())
+    };
+    let (variants, records): (Vec<Record>, Vec<Record>) =
+        records.iter().cloned().partition(is_variant);
+    let records = &records;
     let page = Page {
         table: &Table::of(records, like),
+        variants: &Table::of(&variants, like),
         jemalloc: &Table::of(records, &jemalloc),
         programs,
         theirs: Published::parse(PUBLISHED)?,
@@ -63,6 +71,7 @@ pub fn sections(
         ("memories", memories(page.table)),
         ("server", memories(&Table::of(records, &server))),
         ("allocators", page.allocators()),
+        ("threads", page.threads()),
         ("missing", page.missing()),
     ];
     Ok(all.map(|(name, text)| Section { name, text }).into())
@@ -90,6 +99,8 @@ pub fn written_into(document: &str, sections: &[Section]) -> Result<String> {
 struct Page<'a> {
     table: &'a Table,
     jemalloc: &'a Table,
+    /// Of programs with other threads.
+    variants: &'a Table,
     programs: &'a [Program],
     theirs: Vec<Published>,
 }
@@ -212,7 +223,8 @@ impl Page<'_> {
             .programs
             .iter()
             .map(|p| {
-                let row = self.table.rows.iter().find(|r| r.program == p.name);
+                let mut all = self.table.rows.iter().chain(&self.variants.rows);
+                let row = all.find(|r| r.program == p.name);
                 let figures = row.and_then(|r| r.of("dram").or(r.figures.values().next()));
                 let version = |name: &String| row.and_then(|r| r.versions.get(name).cloned());
                 let from = match p.packages.first() {
@@ -609,10 +621,50 @@ impl Page<'_> {
         markdown(&names, 2, &rows)
     }
 
+    /// Programs with one thread and with several, where there are results of both.
+    fn threads(&self) -> String {
+        let names = head(&[
+            "program",
+            "threads",
+            "coarse",
+            "fine",
+            "extended",
+            "requests/s",
+            "ACT/REQ",
+            "BANK_PARA",
+            "read ns",
+        ]);
+        let mut rows = Vec::new();
+        for variant in self.variants.ascending(&["extended"]) {
+            let program = self.program(&variant.program);
+            let of = program.and_then(|p| p.variant_of.as_ref());
+            let Some(one) = self.table.rows.iter().find(|r| Some(&r.program) == of) else {
+                continue;
+            };
+            for (name, row) in [(&one.program, one), (&variant.program, variant)] {
+                let f = row.of("extended");
+                let nvmm = f.map(|f| &f.nvmm);
+                let threads = self
+                    .program(name)
+                    .map_or("-".into(), |p| p.threads.to_string());
+                let mut cells = vec![name.clone(), threads];
+                cells.extend(DELAYING.map(|m| row.times.get(m).map_or("-".into(), |t| mean(t))));
+                cells.extend([
+                    f.map_or("-".into(), |f| grouped(f.requests_per_s())),
+                    number(nvmm.and_then(Part::act_per_req), 2),
+                    number(nvmm.and_then(Part::bank_para), 2),
+                    number(nvmm.and_then(|n| n.read_ns), 0),
+                ]);
+                rows.push(cells);
+            }
+        }
+        markdown(&names, 1, &rows)
+    }
+
     fn missing(&self) -> String {
         let mut out = String::new();
         let mut all = 0;
-        for p in self.programs {
+        for p in self.programs.iter().filter(|p| p.variant_of.is_none()) {
             let row = self.table.rows.iter().find(|r| r.program == p.name);
             let there = |m: &&String| row.is_some_and(|r| r.figures.contains_key(*m));
             let failure = |m: &&String| row.and_then(|r| r.failures.get(*m));

@@ -127,6 +127,9 @@ pub struct Program {
     /// Threads, or processes, that work at once.
     #[serde(default = "one")]
     pub threads: u32,
+    /// The program of which it is a variant, with other threads: it is in the subset `threads` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant_of: Option<String>,
     /// The image that it runs in; see `suite/images.toml`.
     #[serde(default = "study")]
     pub image: String,

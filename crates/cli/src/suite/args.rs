@@ -45,10 +45,12 @@ pub struct ListArgs {
 /// A part of the programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Subset {
-    /// All.
+    /// All but variants.
     All,
     /// Eight of different kinds, for minutes.
     Quick,
+    /// Variants with four threads.
+    Threads,
 }
 
 const RUN_EXAMPLES: &str = "\

@@ -107,7 +107,11 @@ fn chosen(a: &RunArgs, library: &Library) -> anyhow::Result<Vec<Program>> {
             .collect::<Result<_, _>>()?,
         true => {
             let mut all = library.programs()?;
-            all.retain(|p| a.subset == Subset::All || p.quick);
+            all.retain(|p| match a.subset {
+                Subset::All => p.variant_of.is_none(),
+                Subset::Quick => p.quick,
+                Subset::Threads => p.variant_of.is_some(),
+            });
             all
         }
     };
