@@ -90,7 +90,7 @@ enum Directory {
     Single,
     /// For each line, the caches that have it.
     Lines(Sharers),
-    /// For each set, a bit for each cache that has lines in it: harts with little to do have few.
+    /// For each set, a bit for each cache that has had lines in it since it was empty: harts with little to do fill few.
     Sets(Vec<u32>),
 }
 
@@ -191,14 +191,10 @@ impl Caches {
         let tags = &mut self.tags[cache];
         let (old, was) = tags.entry(entry);
         tags.set(entry, 0, LineState::Invalid);
-        if was == LineState::Invalid {
-            return;
-        }
-        match &mut self.directory {
-            Directory::Single => {}
-            Directory::Lines(s) => s.remove(old, cache),
-            Directory::Sets(used) if tags.is_unused(old) => used[tags.set_of(old)] &= !(1 << cache),
-            Directory::Sets(_) => {}
+        if let Directory::Lines(s) = &mut self.directory {
+            if was != LineState::Invalid {
+                s.remove(old, cache);
+            }
         }
     }
 
@@ -219,13 +215,16 @@ impl Caches {
         self.directory = Directory::of(&self.tags);
     }
 
-    /// Whether the directory says what the tags say.
+    /// Whether the directory says what the tags say, or more where it may.
     pub(crate) fn check(&self) -> bool {
         match (&self.directory, Directory::of(&self.tags)) {
             (Directory::Lines(noted), Directory::Lines(true_ones)) => {
                 let held = |s: &Sharers| s.table.iter().filter(|e| e.1 != 0).count();
                 let known = |e: &(u64, u32)| e.1 == 0 || noted.get(e.0) == e.1;
                 held(noted) == held(&true_ones) && true_ones.table.iter().all(known)
+            }
+            (Directory::Sets(noted), Directory::Sets(used)) => {
+                noted.iter().zip(used).all(|(n, u)| n & u == u)
             }
             (noted, true_one) => *noted == true_one,
         }
@@ -250,6 +249,8 @@ mod tests {
             assert_eq!(c.mask(0x1080, None) != 0, n < NOTED_FROM);
             assert_eq!(c.mask(0x1040, None), 0);
             c.take(1, 0);
+            assert_eq!(c.mask(0x1000, None) != 0, n < NOTED_FROM);
+            c.clear(1);
             assert_eq!(c.mask(0x1000, None), 0);
         }
     }

@@ -85,13 +85,6 @@ impl Tags {
         self.set_of(line) * self.ways as usize
     }
 
-    /// Whether the set of a line has no lines.
-    pub(crate) fn is_unused(&self, line: u64) -> bool {
-        let s = self.set_start(line);
-        let set = &self.tags[s..s + self.ways as usize];
-        set.iter().all(|t| t & STATE == 0)
-    }
-
     /// Index of a line that is present.
     #[inline(always)]
     pub fn find(&self, line: u64) -> Option<usize> {

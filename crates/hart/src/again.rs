@@ -8,7 +8,6 @@ use crate::pmp::Access;
 use crate::predict::is_second_half;
 use crate::preop::{is_branch, PreOp, ILLEGAL_LEN, QUIET, SPLIT};
 use crate::run::RunPoint;
-use crate::straight::word_at;
 use crate::transfer::Kind;
 use crate::world::World;
 use nagori_isa::Op;
@@ -70,7 +69,7 @@ impl Hart {
                 Err(_) => return,
             }
         };
-        let slot = self.seen.look(pc, |i| word_at(w.ram(), offset, i));
+        let slot = self.seen.look(pc, w.ram(), offset);
         let code = self.seen.at(slot);
         if again & LINE_AGAIN != 0 && code.splits {
             // Its two packets are fetched anew.

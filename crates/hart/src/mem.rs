@@ -497,7 +497,7 @@ impl Hart {
     }
 }
 
-#[inline]
+#[inline(always)]
 pub(crate) fn read_ram<W: World>(w: &W, offset: u64, size: u8) -> u64 {
     let m = w.ram();
     match size {

@@ -412,6 +412,7 @@ impl Predictor {
 
     /// The packet of a branch is fetched once more, without one that comes later: its bit gets into the history, unless
     /// it has done so for `packet`, the number and bit of the one before. Whether the branch is predicted to be taken.
+    #[inline(always)]
     pub(crate) fn repeats(
         &mut self,
         last: u64,

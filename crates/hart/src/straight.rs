@@ -100,8 +100,7 @@ impl Straight {
 }
 
 /// An aligned word of memory: the one with the byte at an offset in RAM is word 0. What is not there reads as 0.
-#[inline(always)]
-pub(crate) fn word_at(ram: &GuestRam, offset: u64, i: usize) -> u64 {
+fn word_at(ram: &GuestRam, offset: u64, i: usize) -> u64 {
     let at = (offset & !7).wrapping_add(8 * i as u64);
     ram.read_u64(at).unwrap_or(0)
 }
@@ -126,15 +125,14 @@ impl Default for Seen {
 }
 
 impl Seen {
-    /// Looks at the code at a pc. `word` reads the aligned words from there on.
+    /// Looks at the code at a pc, whose first byte is at an offset in RAM.
     #[inline(always)]
-    pub fn look(&mut self, pc: u64, word: impl Fn(usize) -> u64) -> Slot {
+    pub fn look(&mut self, pc: u64, ram: &GuestRam, offset: u64) -> Slot {
         let slot = (pc >> 1) as usize % KEPT;
         let e = &self.kept[slot];
-        // An array of the words would be written to memory and read in wider pieces, which hosts do slowly.
-        let differs = (0..WORDS).fold(e.0 ^ pc, |d, i| d | (e.1[i] ^ word(i)));
-        if differs != 0 {
-            self.look_anew(slot, pc, std::array::from_fn(word));
+        if e.0 != pc || !ram.has_words(offset & !7, &e.1) {
+            let words = std::array::from_fn(|i| word_at(ram, offset, i));
+            self.look_anew(slot, pc, words);
         }
         Slot(slot)
     }
@@ -196,9 +194,13 @@ mod tests {
 
     #[test]
     fn other_words_are_looked_at_anew() {
+        let ram = GuestRam::new(4096).unwrap();
         let mut seen = Seen::default();
         let mut bytes = |pc, word| {
-            let slot = seen.look(pc, |_| word);
+            // The last words of memory, of which the code is more.
+            ram.write_u64(4080, word).unwrap();
+            ram.write_u64(4088, word).unwrap();
+            let slot = seen.look(pc, &ram, 4080 + (pc & 7));
             seen.at(slot).bytes
         };
         assert_eq!(bytes(0x1000, 0x0001_0001_0001_8082), 2);

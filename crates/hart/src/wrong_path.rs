@@ -10,7 +10,6 @@ use crate::hart::Hart;
 use crate::pmp::Access;
 use crate::predict::{is_second_half, Astray, Led, Site, BUSY};
 use crate::preop::PreOp;
-use crate::straight::word_at;
 use crate::tlb::TlbHit;
 use crate::transfer::{distance, kind, Kind};
 use crate::world::World;
@@ -291,7 +290,7 @@ impl Hart {
             let Some(offset) = self.fetched(w, pc) else {
                 return;
             };
-            let slot = self.seen.look(pc, |i| word_at(w.ram(), offset, i));
+            let slot = self.seen.look(pc, w.ram(), offset);
             let code = self.seen.at(slot);
             if code.bytes == 0 {
                 // Of an instruction across the end of the page nothing is known.

@@ -111,11 +111,13 @@ pub(crate) struct Surroundings {
 
 impl Surroundings {
     /// Machine time of a core cycle.
+    #[inline(always)]
     pub fn ps(&self, cycle: u64) -> Ps {
         self.core_clock.time_of(cycle)
     }
 
     /// First core cycle at or after a machine time.
+    #[inline(always)]
     pub fn cycle_at(&self, t: Ps) -> u64 {
         self.core_clock.tick_from(t)
     }

@@ -272,6 +272,16 @@ impl GuestRam {
         }
     }
 
+    /// Whether these words are at an offset, which is aligned to them.
+    #[inline(always)]
+    pub fn has_words<const N: usize>(&self, offset: u64, words: &[u64; N]) -> bool {
+        if self.check(offset, 8 * N as u64).is_err() || !offset.is_multiple_of(8) {
+            return false;
+        }
+        let there = self.words(offset, N).iter().zip(words);
+        there.fold(0, |d, (a, b)| d | (u64::from_le(a.load(Relaxed)) ^ b)) == 0
+    }
+
     /// The bytes of a range up to its first whole word, its whole words, and the bytes after them.
     fn split(offset: u64, len: usize) -> (usize, usize, usize) {
         let head = ((8 - offset % 8) % 8).min(len as u64) as usize;

@@ -697,13 +697,17 @@ impl Controller {
 
     /// Processes all clocks before `clock`; uses the simulated future where there is one. `arrives` is
     /// as for [`SerialPath::commit`].
-    #[inline]
+    #[inline(always)]
     fn commit(&mut self, clock: u64, arrives: bool) {
+        let (t, tags) = (&self.timing, &mut self.tags);
+        if !self.serial.on || !self.serial.commit(clock, arrives, t, tags, &mut self.out) {
+            self.commit_in_engine(clock);
+        }
+    }
+
+    #[inline(never)]
+    fn commit_in_engine(&mut self, clock: u64) {
         if self.serial.on {
-            let (t, tags) = (&self.timing, &mut self.tags);
-            if self.serial.commit(clock, arrives, t, tags, &mut self.out) {
-                return;
-            }
             self.go_back();
         } else if self.ahead.valid {
             if clock >= self.state.now {

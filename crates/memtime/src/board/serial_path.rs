@@ -78,7 +78,7 @@ impl SerialPath {
     }
 
     /// When a request that arrives now completes, if that is known without a search.
-    #[inline]
+    #[inline(always)]
     pub fn foresee(
         &mut self,
         tag: &Tag,
@@ -105,7 +105,7 @@ impl SerialPath {
         })
     }
 
-    #[inline]
+    #[inline(never)]
     fn plan(&mut self, tag: &Tag, t: &Timing, tags: &mut Tags) -> Option<Lifetime> {
         let place = self.base.free_place();
         self.after = self.base;
@@ -125,7 +125,7 @@ impl SerialPath {
     /// Processes all clocks before `clock`. If it returns false, the general engine has to
     /// continue. If a new request `arrives` in `clock`, under a method that holds nothing at the
     /// port, the previous one may still be waiting for its column command: it is accepted first.
-    #[inline]
+    #[inline(always)]
     pub fn commit(
         &mut self,
         clock: u64,
@@ -137,8 +137,8 @@ impl SerialPath {
         if clock <= self.base.now {
             return true;
         }
-        if let Next::Undisturbed(lifetime) = &self.next {
-            if clock > lifetime.end {
+        match &self.next {
+            Next::Undisturbed(lifetime) if clock > lifetime.end => {
                 let (kind, bank) = (self.tag.kind, self.tag.bank);
                 self.base.after_undisturbed(kind, bank, lifetime.end);
                 out.finished(&self.tag, false, self.done_at);
@@ -148,7 +148,26 @@ impl SerialPath {
                 out.opened(bank);
                 out.precharge(bank, kind == Kind::Write);
                 self.next = Next::None;
-            } else if self.plan(&self.tag.clone(), t, tags).is_none() {
+            }
+            Next::None => {}
+            _ => return self.commit_planned(clock, arrives, t, tags, out),
+        }
+        self.pass(clock, t, tags, out);
+        true
+    }
+
+    /// As [`Self::commit`], with a request that meets others or a refresh.
+    #[inline(never)]
+    fn commit_planned(
+        &mut self,
+        clock: u64,
+        arrives: bool,
+        t: &Timing,
+        tags: &mut Tags,
+        out: &mut Out,
+    ) -> bool {
+        if let Next::Undisturbed(_) = &self.next {
+            if self.plan(&self.tag.clone(), t, tags).is_none() {
                 return false;
             }
         }
@@ -165,19 +184,25 @@ impl SerialPath {
             out.counts(&self.counts, tags);
             self.next = Next::None;
         }
-        if clock > self.base.now {
-            self.pass(clock, t, tags, out);
-        }
+        self.pass(clock, t, tags, out);
         true
     }
 
     /// Processes all clocks before `clock`, where no request comes.
     #[inline(always)]
     fn pass(&mut self, clock: u64, t: &Timing, tags: &Tags, out: &mut Out) {
-        if self.base.rests_until(clock, t) {
-            self.base.now = clock;
+        if clock <= self.base.now {
             return;
         }
+        if self.base.rests_until(clock, t) {
+            self.base.now = clock;
+        } else {
+            self.advance(clock, t, tags, out);
+        }
+    }
+
+    #[inline(never)]
+    fn advance(&mut self, clock: u64, t: &Timing, tags: &Tags, out: &mut Out) {
         self.counts.clear();
         self.base.advance(clock, t, &mut self.counts);
         out.counts(&self.counts, tags);
