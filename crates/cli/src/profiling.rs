@@ -20,6 +20,9 @@ const FOLDED: &str = "folded";
 /// Name of the file from which the kernel's own table of symbols is.
 const KERNEL: &str = "vmlinux";
 
+/// Where Debian's packages put debug information that is not in a program itself.
+const DEBUG: &str = "/usr/lib/debug";
+
 /// The part of a profile that the machine holds.
 struct Shared(Arc<Mutex<Profile>>);
 
@@ -65,6 +68,9 @@ pub struct Waiting {
     pub ns: u64,
     /// Of all waiting.
     pub share: f64,
+    /// The source line of the function that has waited longest, as `FILE:LINE`, if the program says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<String>,
 }
 
 /// A profile that is being collected.
@@ -118,16 +124,24 @@ impl Profiling {
         (program, own): (Option<&str>, &loader::Symbols),
     ) -> anyhow::Result<Profiling> {
         let mut symbols = Symbols::default();
+        let mut lines = Lines::default();
+        // Lines are more than is needed: a table of them that cannot be read is none.
+        let debug = Path::new(DEBUG);
         for given in &a.profile_symbols {
             add(&mut symbols, given)?;
+            let _ = add_lines(&mut lines, given, debug);
         }
         if !own.is_empty() {
+            if let Some(file) = program {
+                let _ = add_lines(&mut lines, file, debug);
+            }
             let table = own.iter().map(|(a, n, s)| (a, n, s.to_string()));
             symbols.add_table(program.unwrap_or_default(), table.collect(), 0);
         }
         let knows_kernel = add_kernel(&mut symbols, machine.ram());
         let period = machine.config().core_period().fraction();
         let mut profile = Profile::new(symbols, period);
+        *profile.lines_mut() = lines;
         if let Some(program) = program {
             profile.name_program(program);
         }
@@ -179,12 +193,16 @@ fn counted(a: &Attributed) -> Option<&Counted> {
     a.0.as_ref()?.downcast_ref()
 }
 
+/// What a row of the table is of: function, space, privilege, memory.
+type Of = (String, String, &'static str, &'static str);
+
 /// The functions that have waited longest, each with its own waiting, not that of those that it has called.
 fn functions(p: &Profile) -> Vec<Waiting> {
-    let mut all: BTreeMap<(String, String, &str, &str), u64> = BTreeMap::new();
+    let mut all: BTreeMap<Of, (u64, BTreeMap<String, u64>)> = BTreeMap::new();
     for (key, v) in p.rows() {
-        let function = match p.stack(key.frames).first() {
-            Some(&at) => match p.symbols().lookup(at) {
+        let at = p.stack(key.frames).first().copied();
+        let function = match at {
+            Some(at) => match p.symbols().lookup(at) {
                 Some(s) => s.name.clone(),
                 // Addresses by themselves would be many, with little waiting each.
                 None => "(no symbol)".into(),
@@ -197,19 +215,27 @@ fn functions(p: &Profile) -> Vec<Waiting> {
             key.privilege_name(),
             key.region.name(),
         );
-        *all.entry(of).or_default() += v.cycles;
+        let (cycles, lines) = all.entry(of).or_default();
+        *cycles += v.cycles;
+        if let Some((file, line)) = at.and_then(|at| p.lines().lookup(at)) {
+            *lines.entry(format!("{file}:{line}")).or_default() += v.cycles;
+        }
     }
     let total = p.total().cycles.max(1) as f64;
     let mut all: Vec<Waiting> = { all.into_iter() }
-        .filter(|(_, cycles)| *cycles > 0)
-        .map(|((function, space, privilege, memory), cycles)| Waiting {
-            function,
-            space,
-            privilege,
-            memory,
-            ns: p.ns(cycles),
-            share: cycles as f64 / total,
-        })
+        .filter(|(_, (cycles, _))| *cycles > 0)
+        .map(
+            |((function, space, privilege, memory), (cycles, lines))| Waiting {
+                function,
+                space,
+                privilege,
+                memory,
+                ns: p.ns(cycles),
+                share: cycles as f64 / total,
+                // Of equal ones the first.
+                line: { lines.into_iter().rev() }.max_by_key(|l| l.1).map(|l| l.0),
+            },
+        )
         .collect();
     // Those that are equal stay in the order of their names.
     all.sort_by(|a, b| b.share.total_cmp(&a.share));

@@ -184,7 +184,7 @@ pub fn message(p: &Profile, duration_ns: u64) -> proto::Profile {
     }
     let keys = ["region", "process", "privilege", "kind"].map(|k| strings.number(k));
     let mut locations: HashMap<(u64, bool), u64> = HashMap::new();
-    let mut functions: HashMap<String, u64> = HashMap::new();
+    let mut functions: HashMap<(String, String), u64> = HashMap::new();
     for (key, v) in p.rows() {
         let mut location_id = Vec::new();
         for (i, &addr) in p.stack(key.frames).iter().enumerate() {
@@ -192,14 +192,16 @@ pub fn message(p: &Profile, duration_ns: u64) -> proto::Profile {
             let at = if i == 0 { addr } else { addr.wrapping_sub(1) };
             let id = *locations.entry((at, i == 0)).or_insert_with(|| {
                 let text = name(p, addr, i);
-                let function_id = *functions.entry(text.clone()).or_insert_with(|| {
+                let (file, line) = p.lines().lookup(at).unwrap_or_default();
+                let function = (text.clone(), file.to_string());
+                let function_id = *functions.entry(function).or_insert_with(|| {
                     let n = strings.number(&text);
                     let id = out.function.len() as u64 + 1;
                     out.function.push(proto::Function {
                         id,
                         name: n,
                         system_name: n,
-                        filename: 0,
+                        filename: strings.number(file),
                     });
                     id
                 });
@@ -210,7 +212,7 @@ pub fn message(p: &Profile, duration_ns: u64) -> proto::Profile {
                     address: at,
                     line: vec![proto::Line {
                         function_id,
-                        line: 0,
+                        line: line.into(),
                     }],
                 });
                 id

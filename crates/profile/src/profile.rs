@@ -1,5 +1,6 @@
 //! Collects the profile: one row for each stack, address space, privilege, reason and region.
 
+use crate::lines::Lines;
 use crate::symbols::Symbols;
 use crate::unwind::{self, Registers, View};
 use nagori_hart::world::{LineKind, Stall};
@@ -105,6 +106,7 @@ pub struct Counted {
 /// The profile collected so far.
 pub struct Profile {
     symbols: Arc<Symbols>,
+    lines: Lines,
     /// The program that is run, if there is one.
     program: Option<String>,
     /// Period of the core clock: the picoseconds of so many cycles.
@@ -123,6 +125,7 @@ impl Profile {
     pub fn new(symbols: Symbols, period: (u64, u64)) -> Profile {
         Profile {
             symbols: Arc::new(symbols),
+            lines: Lines::default(),
             program: None,
             period,
             rows: HashMap::new(),
@@ -269,6 +272,16 @@ impl Profile {
     /// The symbols, to add some.
     pub fn symbols_mut(&mut self) -> &mut Symbols {
         Arc::make_mut(&mut self.symbols)
+    }
+
+    /// The source lines.
+    pub fn lines(&self) -> &Lines {
+        &self.lines
+    }
+
+    /// The source lines, to add some. A copy of the machine has none: names are given where it is read.
+    pub fn lines_mut(&mut self) -> &mut Lines {
+        &mut self.lines
     }
 
     /// Names the program that is run: its file.

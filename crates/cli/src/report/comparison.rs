@@ -290,6 +290,7 @@ fn profile(rows: &[Row<'_>]) -> Vec<Block> {
             let text = |k: &str| w[k].clone();
             vec![
                 text("function"),
+                json!(w["line"].as_str().unwrap_or_default()),
                 text("space"),
                 text("memory"),
                 json!(time),
@@ -298,7 +299,7 @@ fn profile(rows: &[Row<'_>]) -> Vec<Block> {
         };
         blocks.push(Block::Text(format!("{}:", r.name)));
         blocks.push(Block::Table(Table {
-            columns: ["function", "of", "memory", "waiting", "share"]
+            columns: ["function", "line", "of", "memory", "waiting", "share"]
                 .map(String::from)
                 .into(),
             rows: all.iter().take(12).map(cells).collect(),

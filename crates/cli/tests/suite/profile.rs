@@ -58,6 +58,21 @@ fn every_wait_is_attributed_and_costs_nothing() {
     };
     assert_eq!((sum(1), sum(2)), (moved("reads"), moved("writes")));
 
+    // The program was compiled with -g: its functions have a file, and places in them lines.
+    let text = |n: i64| got.string_table[n as usize].as_str();
+    let function = |name: &str| { got.function.iter() }.find(|f| text(f.name) == name);
+    let fill = function("fill").expect("fill");
+    assert!(text(fill.filename).ends_with("debuggee.c"));
+    let source = include_str!("../guests/debuggee.c");
+    let lines = got.location.iter().flat_map(|l| &l.line);
+    let lines: Vec<usize> = { lines.filter(|l| l.function_id == fill.id) }
+        .map(|l| l.line as usize)
+        .collect();
+    let begin = 1 + { source.lines() }
+        .position(|l| l.contains("fill("))
+        .expect("fill");
+    assert!(!lines.is_empty() && lines.iter().all(|l| (begin..begin + 20).contains(l)));
+
     let folded = std::fs::read_to_string(files.path("out.pb.gz.folded")).unwrap();
     let line = |frames: &str| folded.lines().any(|l| l.contains(frames));
     assert!(
