@@ -90,7 +90,8 @@ enum Directory {
     Single,
     /// For each line, the caches that have it.
     Lines(Sharers),
-    /// For each set, a bit for each cache that has had lines in it since it was empty: harts with little to do fill few.
+    /// For each set, a bit for each cache that has had lines in it since it was empty: harts with little to do fill
+    /// few.
     Sets(Vec<u32>),
 }
 
