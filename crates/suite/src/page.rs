@@ -45,16 +45,10 @@ pub fn sections(
         machine: SERVER.into(),
         ..like.clone()
     };
-    let is_variant = |r: &Record| {
-        let program = programs.iter().find(|p| p.name == r.program);
-        program.is_some_and(|p| p.variant_of.is_some())
-    };
-    let (variants, records): (Vec<Record>, Vec<Record>) =
-        records.iter().cloned().partition(is_variant);
-    let records = &records;
+    let (records, variants) = &apart(records, programs);
     let page = Page {
         table: &Table::of(records, like),
-        variants: &Table::of(&variants, like),
+        variants: &Table::of(variants, like),
         jemalloc: &Table::of(records, &jemalloc),
         programs,
         theirs: Published::parse(PUBLISHED)?,
@@ -75,6 +69,15 @@ pub fn sections(
         ("missing", page.missing()),
     ];
     Ok(all.map(|(name, text)| Section { name, text }).into())
+}
+
+/// Records of the programs themselves, and of their variants.
+pub fn apart(records: &[Record], programs: &[Program]) -> (Vec<Record>, Vec<Record>) {
+    let is_variant = |r: &Record| {
+        let program = programs.iter().find(|p| p.name == r.program);
+        program.is_some_and(|p| p.variant_of.is_some())
+    };
+    records.iter().cloned().partition(|r| !is_variant(r))
 }
 
 /// A document with its parts written anew: each stands between `<!-- suite:NAME -->` and `<!-- suite:end -->`.
@@ -584,7 +587,8 @@ impl Page<'_> {
         out + "\n" + &markdown(&names, 3, &lines)
     }
 
-    /// Seconds and requests with both allocators, where there are results with both.
+    /// Seconds and requests with both allocators, where there are results with both. A region that begins at a number
+    /// of instructions is another part of the program with each.
     fn allocators(&self) -> String {
         let names = head(&[
             "program",
@@ -597,7 +601,7 @@ impl Page<'_> {
             "ACT/REQ, jemalloc",
         ]);
         let mut rows = Vec::new();
-        for row in &self.jemalloc.rows {
+        for row in self.jemalloc.rows.iter().filter(|r| self.is_marked(r)) {
             let Some(ours) = self.table.rows.iter().find(|r| r.program == row.program) else {
                 continue;
             };
@@ -621,7 +625,8 @@ impl Page<'_> {
         markdown(&names, 2, &rows)
     }
 
-    /// Programs with one thread and with several, where there are results of both.
+    /// Programs with one thread and with several, where there are results of both. How much faster they are is not said
+    /// where regions begin at a number of instructions.
     fn threads(&self) -> String {
         let names = head(&[
             "program",
@@ -633,6 +638,9 @@ impl Page<'_> {
             "ACT/REQ",
             "BANK_PARA",
             "read ns",
+            "speed-up: dram",
+            "coarse",
+            "extended",
         ]);
         let mut rows = Vec::new();
         for variant in self.variants.ascending(&["extended"]) {
@@ -641,13 +649,15 @@ impl Page<'_> {
             let Some(one) = self.table.rows.iter().find(|r| Some(&r.program) == of) else {
                 continue;
             };
-            for (name, row) in [(&one.program, one), (&variant.program, variant)] {
+            let by_marker = self.is_marked(variant);
+            for row in [one, variant] {
                 let f = row.of("extended");
                 let nvmm = f.map(|f| &f.nvmm);
-                let threads = self
-                    .program(name)
-                    .map_or("-".into(), |p| p.threads.to_string());
-                let mut cells = vec![name.clone(), threads];
+                let threads = self.program(&row.program);
+                let mut cells = vec![
+                    row.program.clone(),
+                    threads.map_or("-".into(), |p| p.threads.to_string()),
+                ];
                 cells.extend(DELAYING.map(|m| row.times.get(m).map_or("-".into(), |t| mean(t))));
                 cells.extend([
                     f.map_or("-".into(), |f| grouped(f.requests_per_s())),
@@ -655,10 +665,22 @@ impl Page<'_> {
                     number(nvmm.and_then(Part::bank_para), 2),
                     number(nvmm.and_then(|n| n.read_ns), 0),
                 ]);
+                let faster = |m: &str| {
+                    let compared = by_marker && row.program != one.program;
+                    let (a, b) = (one.of(m)?.seconds(), row.of(m)?.seconds());
+                    (compared && b > 0.0).then(|| a / b)
+                };
+                cells.extend(["dram", "coarse", "extended"].map(|m| number(faster(m), 2)));
                 rows.push(cells);
             }
         }
         markdown(&names, 1, &rows)
+    }
+
+    /// Whether markers begin the region of a row's program, so that it is the same one in another process.
+    fn is_marked(&self, r: &Row) -> bool {
+        let sizes = self.program(&r.program).map(|p| &p.sizes);
+        sizes.is_some_and(|s| s.values().all(|s| s.begin.is_none()))
     }
 
     fn missing(&self) -> String {

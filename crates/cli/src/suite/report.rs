@@ -37,6 +37,7 @@ pub fn command(a: &ReportArgs, messages: &Messages) -> anyhow::Result<Exit> {
         size: a.size,
         seed: None,
     };
+    let programs = library(&a.library).programs()?;
     let table = Table::of(&records, &like);
     if table.rows.is_empty() {
         bail!(
@@ -52,7 +53,8 @@ pub fn command(a: &ReportArgs, messages: &Messages) -> anyhow::Result<Exit> {
             "machine {}, placement {}, size {}",
             a.machine, a.placement, a.size
         );
-        picture.draw(&chart(&table, under)?, messages)?;
+        let (plain, _) = page::apart(&records, &programs);
+        picture.draw(&chart(&Table::of(&plain, &like), under)?, messages)?;
     }
     if let Some(path) = &a.save {
         let file = Staged::create(path).context("--save")?;
@@ -66,7 +68,6 @@ pub fn command(a: &ReportArgs, messages: &Messages) -> anyhow::Result<Exit> {
         output::print_json(&json!(of_table))?;
         return Ok(SUCCESS);
     }
-    let programs = library(&a.library).programs()?;
     let sections = page::sections(&records, &like, &programs)?;
     match &a.document {
         Some(path) => {
@@ -88,33 +89,54 @@ pub fn command(a: &ReportArgs, messages: &Messages) -> anyhow::Result<Exit> {
     Ok(SUCCESS)
 }
 
-/// Run times of all programs under every memory but the first, by which they are divided.
+/// The memory by which programs are put in order, and whose requests are shown.
+const ORDER: &str = "extended";
+
+/// Run times of all programs under every memory but the first, by which they are divided; below, where there are
+/// results of it, requests a second under `extended`, by which programs are in order then.
 fn chart(table: &Table, under: String) -> anyhow::Result<Chart> {
     let memories = table.memories.iter().filter(|m| {
         // That one is 1 everywhere.
         let times = table.rows.iter().filter_map(|r| r.time(m));
         times.into_iter().any(|t| (t - 1.0).abs() > 1e-9)
     });
+    let ordered = table.ascending(&[ORDER]);
+    let rows: Vec<&Row> = if ordered.is_empty() {
+        table.rows.iter().collect()
+    } else {
+        ordered
+    };
     let series = memories.map(|m| {
-        let point = |r: &Row| Some(Point::new(r.program.clone(), r.time(m)?));
-        Series::new(m, Mark::Points).with(table.rows.iter().filter_map(point))
+        let point = |r: &&Row| Some(Point::new(r.program.clone(), r.time(m)?));
+        Series::new(m, Mark::Points).with(rows.iter().filter_map(point))
     });
     let series: Vec<Series> = series.filter(|s| !s.points.is_empty()).collect();
     if series.is_empty() {
         bail!("--plot: no program has run times under two memories");
     }
     let x = Axis {
-        names: table.rows.iter().map(|r| r.program.clone()).collect(),
+        names: rows.iter().map(|r| r.program.clone()).collect(),
         ..Axis::names("")
     };
-    let mut panel = Panel::new("", (x, Axis::new("run time", "").log()), series);
+    let mut panel = Panel::new("", (x.clone(), Axis::new("run time", "").log()), series);
     panel.rules.push(Rule {
         y: 1.0,
         name: "on DRAM".into(),
     });
+    let mut panels = vec![panel];
+    let requests = |r: &&Row| {
+        let f = r.of(ORDER)?;
+        Some(Point::new(r.program.clone(), f.requests_per_s()))
+    };
+    let line = Series::new("requests a second", Mark::Line).with(rows.iter().filter_map(requests));
+    if !line.points.is_empty() {
+        let title = format!("Requests of NVMM a second under {ORDER}");
+        panels.push(Panel::new(title, (x, Axis::new("requests/s", "")), vec![line]));
+    }
     Ok(Chart {
         title: "Run times of the suite's programs".into(),
         note: under,
-        ..Chart::of(panel)
+        columns: Some(1),
+        panels,
     })
 }
