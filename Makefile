@@ -234,10 +234,17 @@ suite-check: build ## The application study's programs in the size `small`, unde
 	$(NAGORI) suite run --size small --methods dram,extended --store build/suite $(ARGS)
 
 # Hours; it goes on where it was ended.
-suite: build ## The application study on vc707 and server, and its page
-	$(NAGORI) suite run --store build/suite-results $(ARGS)
-	$(NAGORI) suite run --store build/suite-results --machine server --memory-model ddr4,pcm,xpoint $(ARGS)
-	$(NAGORI) suite report --store build/suite-results --save suite/results/study.jsonl.zst --document docs/suite.md
+# Everything that docs/suite.md has: some 900 runs, an hour and a half of one core of 2026.
+SUITE = $(NAGORI) suite run --store build/suite-results $(ARGS)
+suite: build ## The application study on vc707 and server, with seeds, threads and jemalloc, and its page
+	$(SUITE)
+	$(SUITE) --subset threads
+	$(SUITE) --seeds 1,2,3
+	$(SUITE) --subset threads --seeds 1,2,3
+	$(SUITE) --methods dram,coarse,fine,extended --malloc jemalloc lua memcached perl redis rocksdb sqlite xz
+	$(SUITE) --machine server --memory-model ddr4,pcm,xpoint
+	$(NAGORI) suite report --store build/suite-results --save suite/results/study.jsonl.zst --document docs/suite.md \
+		--plot docs/suite.svg
 
 # Minutes to an hour; with ARGS=--long hours.
 sampling-check: build ## Sampled runs beside whole detailed ones: errors and intervals (docs/sampling.md)

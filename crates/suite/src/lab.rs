@@ -21,8 +21,8 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use tempfile::TempDir;
 
@@ -345,7 +345,11 @@ impl<'a> Lab<'a> {
         }
         let sum = hex(&Sha256::digest(&run.output.stdout));
         let expected = ready.program.size(c.size)?.output.clone();
-        let why = failure(&run, c.timing, &sum, expected.as_deref());
+        let figures = Figures::of(&report, footprint(&run));
+        let expects = c.timing != Timing::Functional && c.placed() != Ok(Placement::Dram);
+        let nothing = (expects && figures.nvmm.requests() == 0)
+            .then(|| "what was timed made no request of NVMM".to_string());
+        let why = failure(&run, c.timing, &sum, expected.as_deref()).or(nothing);
         let tail = |b: &[u8]| {
             let text = String::from_utf8_lossy(b).into_owned();
             let lines: Vec<&str> = text.lines().collect();
@@ -355,11 +359,7 @@ impl<'a> Lab<'a> {
             why,
             tail: format!("{}\n{}", tail(&run.output.stdout), tail(&run.output.stderr)),
         });
-        let footprint = match &run.why {
-            Why::Outcome(Outcome::Ended(e)) => e.max_rss_kib,
-            _ => 0,
-        };
-        let figures = failure.is_none().then(|| Figures::of(&report, footprint));
+        let figures = failure.is_none().then_some(figures);
         Ok(Some(record(
             task,
             ready,
@@ -443,6 +443,14 @@ fn record(
     }
 }
 
+/// The most memory that it had at a time, in KiB.
+fn footprint(run: &Run) -> u64 {
+    match &run.why {
+        Why::Outcome(Outcome::Ended(e)) => e.max_rss_kib,
+        _ => 0,
+    }
+}
+
 /// Why a run does not count.
 fn failure(run: &Run, timing: Timing, sum: &str, expected: Option<&str>) -> Option<String> {
     if let Some(message) = run.why.message() {
@@ -474,18 +482,20 @@ fn failure(run: &Run, timing: Timing, sum: &str, expected: Option<&str>) -> Opti
 /// Begins the region when enough instructions were executed.
 struct Beginning {
     at: u64,
-    done: bool,
+    done: Arc<AtomicBool>,
 }
 
 impl Service for Beginning {
     fn before(&mut self, machine: &mut Machine, _: &mut Wishes) -> nagori_session::Result<()> {
-        if !self.done && machine.steps() >= self.at {
-            self.done = true;
+        let begun = self.done.load(Ordering::Relaxed);
+        // Behind its end it does not begin any more.
+        if !begun && machine.steps() >= self.at && machine.marks().is_empty() {
+            self.done.store(true, Ordering::Relaxed);
             machine.reset_stats();
             machine.set_timed(true);
         }
         // The script has ended its region: what follows need not be timed.
-        if self.done && machine.timed() && !machine.marks().is_empty() {
+        if begun && machine.timed() && !machine.marks().is_empty() {
             machine.set_timed(false);
         }
         Ok(())
@@ -500,20 +510,21 @@ fn measure(
 ) -> nagori_session::Result<(Run, Report, u64)> {
     let mut running = session.start(job)?;
     let first = running.machine.steps();
+    let done = Arc::new(AtomicBool::new(false));
     if let Some(n) = begin {
         running.holders.push(Box::new(Beginning {
             at: first + n,
-            done: false,
+            done: done.clone(),
         }));
     }
     let mut captured = Captured::default();
     let mut run = running.wait(&mut captured)?;
     run.output = captured;
     let whole = running.machine.steps() - first;
-    if begin.is_some_and(|n| whole < n) {
+    if let Some(n) = begin.filter(|_| !done.load(Ordering::Relaxed)) {
         let e = format!(
-            "the region was to begin after {} instructions, but the program had only {whole}",
-            begin.unwrap_or(0)
+            "the region was to begin after {n} instructions, but it ended before that, or at once behind it (the script \
+             has {whole})"
         );
         return Err(nagori_session::Error::Request(e));
     }

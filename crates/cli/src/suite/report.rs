@@ -131,7 +131,11 @@ fn chart(table: &Table, under: String) -> anyhow::Result<Chart> {
     let line = Series::new("requests a second", Mark::Line).with(rows.iter().filter_map(requests));
     if !line.points.is_empty() {
         let title = format!("Requests of NVMM a second under {ORDER}");
-        panels.push(Panel::new(title, (x, Axis::new("requests/s", "")), vec![line]));
+        panels.push(Panel::new(
+            title,
+            (x, Axis::new("requests/s", "")),
+            vec![line],
+        ));
     }
     Ok(Chart {
         title: "Run times of the suite's programs".into(),
