@@ -523,8 +523,8 @@ fn measure(
     let whole = running.machine.steps() - first;
     if let Some(n) = begin.filter(|_| !done.load(Ordering::Relaxed)) {
         let e = format!(
-            "the region was to begin after {n} instructions, but it ended before that, or at once behind it (the script \
-             has {whole})"
+            "the region was to begin after {n} instructions, but it ended before that, or at once behind it \
+             (the script has {whole})"
         );
         return Err(nagori_session::Error::Request(e));
     }
