@@ -93,10 +93,19 @@ pub enum Timing {
     /// The region of interest; everything before and after it is functional.
     #[default]
     Region,
+    /// The region of interest, estimated from windows: for long ones.
+    Sampled,
     /// The whole script.
     Whole,
     /// Nothing: only instructions are counted.
     Functional,
+}
+
+impl Timing {
+    /// Whether it is the program's region that counts.
+    pub fn of_region(self) -> bool {
+        matches!(self, Timing::Region | Timing::Sampled)
+    }
 }
 
 impl FromStr for Timing {
@@ -105,9 +114,12 @@ impl FromStr for Timing {
     fn from_str(text: &str) -> Result<Timing, String> {
         match text {
             "region" => Ok(Timing::Region),
+            "sampled" => Ok(Timing::Sampled),
             "whole" => Ok(Timing::Whole),
             "functional" => Ok(Timing::Functional),
-            _ => Err(format!("`{text}`: expected region, whole or functional")),
+            _ => Err(format!(
+                "`{text}`: expected region, sampled, whole or functional"
+            )),
         }
     }
 }

@@ -16,6 +16,7 @@ use nagori_session::problems::NEVER_ENDED;
 use nagori_session::program::{
     Captured, Loaded, Outcome, Program as Job, Run, Timing as When, Why,
 };
+use nagori_session::sampling::{Asked, Plan};
 use nagori_session::{image, Caller, MachineChoice, Options, Placement, Rootfs, Session};
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -375,7 +376,7 @@ impl<'a> Lab<'a> {
             .program
             .size(c.size)?
             .begin
-            .filter(|_| c.timing == Timing::Region);
+            .filter(|_| c.timing.of_region());
         let mut job = Job::new("sh").args(["-e", SCRIPT]);
         job.files = ready.files.clone();
         job.method = c.memory.method();
@@ -383,9 +384,19 @@ impl<'a> Lab<'a> {
         job.max_instructions = Some(MOST_INSTRUCTIONS);
         job.timing = match (c.timing, begin) {
             (Timing::Whole, _) => When::Whole,
-            (Timing::Region, None) => When::Regions,
+            (Timing::Region | Timing::Sampled, None) => When::Regions,
             _ => When::Off,
         };
+        if c.timing == Timing::Sampled {
+            job.sampling = Some(Asked {
+                // Runs share the host's cores already.
+                plan: Plan {
+                    threads: 1,
+                    ..Plan::default()
+                },
+                windows_to: None,
+            });
+        }
         if c.malloc == Malloc::Jemalloc {
             let heap = c.placed().map_err(Error::Request)? == Placement::Heap;
             let binder = self.binder.as_ref().filter(|_| heap);
@@ -465,7 +476,7 @@ fn failure(run: &Run, timing: Timing, sum: &str, expected: Option<&str>) -> Opti
     if let Some(p) = run
         .problems
         .iter()
-        .filter(|_| timing == Timing::Region)
+        .filter(|_| timing.of_region())
         .find(open)
     {
         return Some(p.message.clone());
@@ -529,7 +540,10 @@ fn measure(
         return Err(nagori_session::Error::Request(e));
     }
     // The script ends the region with the marker of a dump; without it the region ends with the script.
-    let dumped = running.machine.marks().first().filter(|_| begin.is_some());
+    // What was estimated is the run's report.
+    let estimated = run.sampled.as_ref().is_some_and(|s| !s.is_whole());
+    let marked = begin.is_some() && !estimated;
+    let dumped = running.machine.marks().first().filter(|_| marked);
     let report = dumped.map_or_else(|| run.report.clone(), |(_, r)| r.clone());
     Ok((run, report, whole))
 }

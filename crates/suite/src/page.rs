@@ -57,6 +57,7 @@ pub fn sections(
         ("programs", page.list(like.size)),
         ("times", page.times()),
         ("reasons", page.reasons()),
+        ("regions", page.regions()),
         ("methods", page.methods()),
         ("theirs", page.theirs()),
         ("ranks", page.ranks()),
@@ -329,6 +330,42 @@ impl Page<'_> {
                 ])
             })
             .collect();
+        markdown(&names, 1, &rows)
+    }
+
+    /// What DRAM and NVMM see of each program under `extended`.
+    fn regions(&self) -> String {
+        let names = head(&[
+            "program",
+            "requests/s, dram",
+            "nvmm",
+            "ACT/REQ, dram",
+            "nvmm",
+            "row hits, dram",
+            "nvmm",
+            "BANK_PARA, dram",
+            "nvmm",
+            "reads a write, dram",
+            "nvmm",
+        ]);
+        let mut rows = Vec::new();
+        for r in self.table.ascending(&["extended"]) {
+            let Some(f) = r.of("extended") else { continue };
+            let seconds = f.seconds();
+            let rate = |p: &Part| (seconds > 0.0).then(|| p.requests() as f64 / seconds);
+            let mut cells = vec![r.program.clone()];
+            cells.extend([&f.dram, &f.nvmm].map(|p| rate(p).map_or("-".into(), grouped)));
+            let figures: [fn(&Part) -> Option<f64>; 4] = [
+                Part::act_per_req,
+                Part::row_hit_rate,
+                Part::bank_para,
+                Part::reads_per_write,
+            ];
+            for figure in figures {
+                cells.extend([&f.dram, &f.nvmm].map(|p| number(figure(p), 2)));
+            }
+            rows.push(cells);
+        }
         markdown(&names, 1, &rows)
     }
 

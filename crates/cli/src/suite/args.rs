@@ -61,6 +61,8 @@ Examples:
   nagori suite run --subset quick --size small
   nagori suite run xz sqlite --methods dram,extended --malloc jemalloc
   nagori suite run --machine server --memory-model ddr4,pcm,xpoint
+  nagori suite run --size long --timing sampled
+      Ten times the work, estimated from windows
   nagori suite run --failed
       What has failed, once more
 
@@ -110,7 +112,8 @@ pub struct RunArgs {
     /// Whose allocator puts the heap on NVMM: nagori, or Debian's jemalloc.
     #[arg(long, value_name = "MALLOC", default_value = "nagori")]
     pub malloc: Malloc,
-    /// What is timed: the region of interest, the whole script, or nothing (functional).
+    /// What is timed: the region of interest, the same estimated from windows (sampled, docs/sampling.md), the whole script,
+    /// or nothing (functional).
     #[arg(long, value_name = "WHAT", default_value = "region")]
     pub timing: Timing,
     /// Run with each of these seeds (docs/run.md) [default: nothing is random].
