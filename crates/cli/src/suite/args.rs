@@ -78,8 +78,8 @@ Exit codes:
   130  ended by Ctrl-C; the results so far are kept
 
 Time:
-  On two cores of 2.5 GHz some ten seconds for each run of the size `default`: an hour for all programs under
-  four methods and a memory, ten minutes for --subset quick. The first run builds the image (a gigabyte).";
+  A core takes some ten seconds for each run of the size `default`: half an hour to an hour for all programs
+  under four methods and a memory, ten minutes for --subset quick. The first run builds the image (a gigabyte).";
 
 /// Run programs under methods and memories, and keep their results.
 #[derive(Debug, Args)]
@@ -112,8 +112,8 @@ pub struct RunArgs {
     /// Whose allocator puts the heap on NVMM: nagori, or Debian's jemalloc.
     #[arg(long, value_name = "MALLOC", default_value = "nagori")]
     pub malloc: Malloc,
-    /// What is timed: the region of interest, the same estimated from windows (sampled, docs/sampling.md), the whole script,
-    /// or nothing (functional).
+    /// What is timed: the region of interest, the same estimated from windows (sampled, docs/sampling.md), the whole
+    /// script, or nothing (functional).
     #[arg(long, value_name = "WHAT", default_value = "region")]
     pub timing: Timing,
     /// Run with each of these seeds (docs/run.md) [default: nothing is random].
