@@ -26,7 +26,8 @@ _Static_assert(offsetof(struct hart, stack) == 256, "monitor.S");
 struct hart harts[MAX_HARTS] __attribute__((aligned(1024)));
 u8 stacks[MAX_HARTS][8192] __attribute__((aligned(16)));
 
-enum state { FREE, MADE, READY, RUNS, STOPPED };
+/* CLOSED: being made, or ended by a fault; it is not entered. */
+enum state { FREE, CLOSED, READY, RUNS, STOPPED };
 
 static struct enclave {
     enum state state;
@@ -65,7 +66,7 @@ static u64 napot(struct range r)
 /* Sets the PMP of this hart: for the host, or for the enclave that runs. */
 static void protect(struct hart *h)
 {
-    u64 address[PMP_ENTRIES] = {0}, config[PMP_ENTRIES] = {0}, packed[2] = {0};
+    u64 address[PMP_ENTRIES] = {0}, config[PMP_ENTRIES] = {0}, packed = 0;
     address[PMP_MONITOR] = napot((struct range){MONITOR_BASE, MONITOR_SIZE});
     address[PMP_RECORD] = napot(record);
     config[PMP_MONITOR] = config[PMP_RECORD] = NAPOT;
@@ -83,10 +84,9 @@ static void protect(struct hart *h)
         config[PMP_SHARED] = NAPOT | R | W;
     }
     for (int i = 0; i < PMP_ENTRIES; i++)
-        packed[i / 8] |= config[i] << i % 8 * 8;
+        packed |= config[i] << 8 * i;
     /* Nothing is permitted between. */
     csr_write(pmpcfg0, 0);
-    csr_write(pmpcfg2, 0);
     csr_write(pmpaddr0, address[0]);
     csr_write(pmpaddr1, address[1]);
     csr_write(pmpaddr2, address[2]);
@@ -95,11 +95,10 @@ static void protect(struct hart *h)
     csr_write(pmpaddr5, address[5]);
     csr_write(pmpaddr6, address[6]);
     csr_write(pmpaddr7, address[7]);
-    csr_write(pmpcfg0, packed[0]);
-    csr_write(pmpcfg2, packed[1]);
+    csr_write(pmpcfg0, packed);
     asm volatile("sfence.vma" ::: "memory");
 }
-_Static_assert(PMP_ENTRIES == 8, "addresses above");
+_Static_assert(PMP_ENTRIES == 8, "one register with all of them, and the addresses above");
 
 /* Follows what other harts have changed, if they ask for it. */
 static void follow(struct hart *h)
@@ -188,7 +187,7 @@ static u64 create(struct hart *h, u64 *x)
     if (i == ENCLAVES)
         return ERROR_FULL;
     struct enclave *e = &enclaves[i];
-    *e = (struct enclave){.state = MADE, .memory = own, .shared = shared};
+    *e = (struct enclave){.state = CLOSED, .memory = own, .shared = shared};
     /* From here on the host cannot change it; and what it becomes is gone after a power cut. */
     record_live(i, own);
     tell(h);
@@ -374,11 +373,17 @@ static void move(void *to, const void *from, u64 bytes)
         t[i] = f[i];
 }
 
+/* Whether an enclave may have a text of its own sealed to a blob, or the other way round. */
+static int are_its(const struct enclave *e, u64 text, u64 bytes, u64 blob)
+{
+    return bytes <= SEALED_MOST && holds(e->memory, text, bytes) && !(blob & 7) &&
+           holds(e->shared, blob, sizeof(struct blob) + bytes);
+}
+
 static u64 seal(struct enclave *e, u64 *x)
 {
     u64 text = x[10], bytes = x[11], blob = x[12];
-    if (bytes > SEALED_MOST || !holds(e->memory, text, bytes) || blob & 7 ||
-        !holds(e->shared, blob, sizeof(struct blob) + bytes))
+    if (!are_its(e, text, bytes, blob))
         return ERROR_RANGE;
     u8 nonce[ASCON_NONCE];
     move(copy.text, (const void *)text, bytes);
@@ -393,8 +398,7 @@ static u64 seal(struct enclave *e, u64 *x)
 static u64 unseal(struct enclave *e, u64 *x)
 {
     u64 blob = x[10], bytes = x[11], text = x[12];
-    if (bytes > SEALED_MOST || !holds(e->memory, text, bytes) || blob & 7 ||
-        !holds(e->shared, blob, sizeof(struct blob) + bytes))
+    if (!are_its(e, text, bytes, blob))
         return ERROR_RANGE;
     u8 nonce[ASCON_NONCE];
     move(&copy, (const void *)blob, sizeof(struct blob) + bytes);
@@ -462,7 +466,7 @@ void trap(struct hart *h)
             csr_write(mepc, csr_read(mepc) + 4);
     } else {
         /* It is not entered again; its host may destroy it. */
-        stop(h, MADE, FAULTED, cause);
+        stop(h, CLOSED, FAULTED, cause);
     }
     release();
 }
@@ -485,6 +489,8 @@ void begin(struct hart *h)
     h->runs = NOBODY;
     h->waits = h->id != 0;
     h->pc = MONITOR_BASE + MONITOR_SIZE;
+    /* Entries behind ours, which nobody uses. */
+    csr_write(pmpcfg2, 0);
     /* Before it looks at the layout, so that it learns of a later one. */
     __atomic_or_fetch(&online, 1ull << h->id, __ATOMIC_SEQ_CST);
     u64 now = layout;
