@@ -1,26 +1,13 @@
 //! The monitor for enclaves of `guest/enclave`: a hostile host and a hostile enclave reach nothing, and what is sealed
 //! survives power cuts, under every method.
 
-use crate::common::{nagori, tool};
+use crate::common::{make, nagori};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 /// The monitor with its host; `None` without a cross compiler.
 fn build(place: &Path) -> Option<PathBuf> {
-    if !tool("riscv64-linux-gnu-gcc") || !tool("make") {
-        return None;
-    }
-    let out = std::process::Command::new("make")
-        .arg("-C")
-        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../guest/enclave"))
-        .arg(format!("BUILD={}", place.display()))
-        .env_remove("MAKEFLAGS")
-        .env_remove("MAKELEVEL")
-        .output()
-        .expect("make runs");
-    let errors = String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success(), "{errors}");
-    Some(place.join("enclave.elf"))
+    make("enclave", place, &[]).then(|| place.join("enclave.elf"))
 }
 
 /// Runs it to its end, and returns what was printed.

@@ -1,26 +1,13 @@
 //! The monitor for virtual machines of `guest/vmm`: a VM with another I/O map, by emulation and by the table, a second
 //! VM beside it that tries to leave, hostile VMs, and what interrupts and I/O take.
 
-use crate::common::nagori;
+use crate::common::{make, nagori};
 use std::path::{Path, PathBuf};
 
 /// The monitor with the partitions of its tests, and the test's program; `None` without a cross compiler.
 fn build(place: &Path) -> Option<PathBuf> {
-    if !crate::common::tool("riscv64-linux-gnu-gcc") || !crate::common::tool("make") {
-        return None;
-    }
     let made = place.join("vmm");
-    let out = std::process::Command::new("make")
-        .arg("-C")
-        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../guest/vmm"))
-        .arg(format!("BUILD={}", made.display()))
-        .env_remove("MAKEFLAGS")
-        .env_remove("MAKELEVEL")
-        .output()
-        .expect("make runs");
-    let errors = String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success(), "{errors}");
-    Some(made)
+    make("vmm", &made, &[]).then_some(made)
 }
 
 /// Boots a test of the monitor, and returns what was printed.
@@ -105,16 +92,11 @@ fn a_wrong_partition_file_is_refused_with_the_line() {
         let file = place.path().join(format!("p{i}.txt"));
         std::fs::write(&file, text).unwrap();
         let made = place.path().join("vmm");
-        let done = std::process::Command::new("make")
-            .arg("-C")
-            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../guest/vmm"))
-            .arg(format!("BUILD={}", made.display()))
-            .arg(format!("PARTITIONS={}", file.display()))
-            .env_remove("MAKEFLAGS")
-            .env_remove("MAKELEVEL")
-            .output()
-            .expect("make runs");
-        assert!(done.status.success());
+        assert!(make(
+            "vmm",
+            &made,
+            &[format!("PARTITIONS={}", file.display())]
+        ));
         let mut c = nagori();
         c.args([
             "boot",

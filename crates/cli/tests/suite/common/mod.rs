@@ -7,7 +7,7 @@ pub mod probe;
 
 use assert_cmd::Command;
 use nagori_isa::{encode, Inst, Op};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// First address of memory.
@@ -43,6 +43,27 @@ pub fn tool(name: &str) -> bool {
         eprintln!("skipped: {name} is not installed (NAGORI_REQUIRE_TOOLS=1 makes this a failure)");
     }
     run.is_ok()
+}
+
+/// Makes the programs of a folder of `guest/` in another one, with more variables of its Makefile; false without a
+/// cross compiler.
+pub fn make(guest: &str, build: &Path, variables: &[String]) -> bool {
+    if !tool("riscv64-linux-gnu-gcc") || !tool("make") {
+        return false;
+    }
+    let guests = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guest");
+    let out = std::process::Command::new("make")
+        .arg("-C")
+        .arg(Path::new(guests).join(guest))
+        .arg(format!("BUILD={}", build.display()))
+        .args(variables)
+        .env_remove("MAKEFLAGS")
+        .env_remove("MAKELEVEL")
+        .output()
+        .expect("make runs");
+    let errors = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{errors}");
+    true
 }
 
 /// Compares with a file in tests/golden; NAGORI_BLESS=1 rewrites it.
