@@ -21,7 +21,7 @@ const FOLDED: &str = "folded";
 const KERNEL: &str = "vmlinux";
 
 /// Where Debian's packages put debug information that is not in a program itself.
-const DEBUG: &str = "/usr/lib/debug";
+pub const DEBUG: &str = "/usr/lib/debug";
 
 /// The part of a profile that the machine holds.
 struct Shared(Arc<Mutex<Profile>>);
@@ -128,12 +128,13 @@ impl Profiling {
         // Lines are more than is needed: a table of them that cannot be read is none.
         let debug = Path::new(DEBUG);
         for given in &a.profile_symbols {
-            add(&mut symbols, given)?;
-            let _ = add_lines(&mut lines, given, debug);
+            let file = Named::read(given)?;
+            file.symbols(&mut symbols)?;
+            let _ = file.lines(&mut lines, debug);
         }
         if !own.is_empty() {
-            if let Some(file) = program {
-                let _ = add_lines(&mut lines, file, debug);
+            if let Some(Ok(file)) = program.map(Named::read) {
+                let _ = file.lines(&mut lines, debug);
             }
             let table = own.iter().map(|(a, n, s)| (a, n, s.to_string()));
             symbols.add_table(program.unwrap_or_default(), table.collect(), 0);
@@ -141,7 +142,7 @@ impl Profiling {
         let knows_kernel = add_kernel(&mut symbols, machine.ram());
         let period = machine.config().core_period().fraction();
         let mut profile = Profile::new(symbols, period);
-        *profile.lines_mut() = lines;
+        profile.set_lines(lines);
         if let Some(program) = program {
             profile.name_program(program);
         }
@@ -264,27 +265,42 @@ fn place(given: &str) -> anyhow::Result<(&str, u64)> {
     }
 }
 
-/// Adds the source lines of a file, as `--symbols` names it, or of the file with its debug information, which is found
-/// by build id in a directory in which Debian's -dbgsym packages have it. Lists of symbols have none.
-pub fn add_lines(lines: &mut Lines, given: &str, debug: &Path) -> anyhow::Result<()> {
-    let (file, bias) = place(given)?;
-    let bytes = std::fs::read(file).with_context(|| format!("cannot read symbols from {file}"))?;
-    if !bytes.starts_with(b"\x7fELF") || lines.add(file, &bytes, bias)? > 0 {
-        return Ok(());
-    }
-    let Some(separate) = Lines::separate(&bytes, debug) else {
-        return Ok(());
-    };
-    if let Ok(bytes) = std::fs::read(&separate) {
-        lines.add(&separate.display().to_string(), &bytes, bias)?;
-    }
-    Ok(())
+/// A file with names of places in a program, as `--symbols` names it.
+pub struct Named<'a> {
+    file: &'a str,
+    bytes: Vec<u8>,
+    /// What is added to its addresses.
+    bias: u64,
 }
 
-/// Adds the symbols of a file, as `--symbols` names it.
-pub fn add(symbols: &mut Symbols, given: &str) -> anyhow::Result<()> {
-    let (file, bias) = place(given)?;
-    let bytes = std::fs::read(file).with_context(|| format!("cannot read symbols from {file}"))?;
-    symbols.add(file, &bytes, bias)?;
-    Ok(())
+impl Named<'_> {
+    /// Reads it.
+    pub fn read(given: &str) -> anyhow::Result<Named<'_>> {
+        let (file, bias) = place(given)?;
+        let bytes =
+            std::fs::read(file).with_context(|| format!("cannot read symbols from {file}"))?;
+        Ok(Named { file, bytes, bias })
+    }
+
+    /// Adds its symbols.
+    pub fn symbols(&self, to: &mut Symbols) -> anyhow::Result<()> {
+        to.add(self.file, &self.bytes, self.bias)?;
+        Ok(())
+    }
+
+    /// Adds its source lines, or those of the file with its debug information, which is found by build id in a
+    /// directory in which Debian's -dbgsym packages have it. Lists of symbols have none.
+    pub fn lines(&self, to: &mut Lines, debug: &Path) -> anyhow::Result<()> {
+        let Named { file, bytes, bias } = self;
+        if !bytes.starts_with(b"\x7fELF") || to.add(file, bytes, *bias)? > 0 {
+            return Ok(());
+        }
+        let Some(separate) = Lines::separate(bytes, debug) else {
+            return Ok(());
+        };
+        if let Ok(bytes) = std::fs::read(&separate) {
+            to.add(&separate.display().to_string(), &bytes, *bias)?;
+        }
+        Ok(())
+    }
 }

@@ -279,9 +279,9 @@ impl Profile {
         &self.lines
     }
 
-    /// The source lines, to add some. A copy of the machine has none: names are given where it is read.
-    pub fn lines_mut(&mut self) -> &mut Lines {
-        &mut self.lines
+    /// Sets the source lines. A copy of the machine has none: names are given where it is read.
+    pub fn set_lines(&mut self, lines: Lines) {
+        self.lines = lines;
     }
 
     /// Names the program that is run: its file.

@@ -158,7 +158,7 @@ pub struct ExploreArgs {
     #[arg(
         long,
         value_name = "DIR",
-        default_value = "/usr/lib/debug",
+        default_value = crate::profiling::DEBUG,
         help_heading = "Findings"
     )]
     pub debug_dir: PathBuf,

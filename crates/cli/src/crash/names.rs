@@ -1,7 +1,7 @@
 //! Names of functions in a report of `nagori crash`.
 
 use super::args::ExploreArgs;
-use crate::profiling;
+use crate::profiling::{self, Named};
 use anyhow::Context;
 use nagori_crash::{Frame, Resolve, Symbol};
 use nagori_profile::{Lines, Symbols};
@@ -28,8 +28,9 @@ impl Names {
     pub fn new(a: &ExploreArgs) -> anyhow::Result<Names> {
         let (mut symbols, mut lines) = (Symbols::default(), Lines::default());
         for given in &a.symbols {
-            profiling::add(&mut symbols, given).context("--symbols")?;
-            profiling::add_lines(&mut lines, given, &a.debug_dir).context("--symbols")?;
+            let file = Named::read(given).context("--symbols")?;
+            file.symbols(&mut symbols).context("--symbols")?;
+            file.lines(&mut lines, &a.debug_dir).context("--symbols")?;
         }
         for f in &a.file {
             let name = f.file.to_string_lossy();
@@ -40,10 +41,10 @@ impl Names {
             };
             // Data files are no programs.
             let found = Executable::find(&name).ok().and_then(|e| e.symbols());
-            if let Some(given) = found {
+            if let Some(Ok(file)) = found.as_deref().map(Named::read) {
                 // A stripped program has no names.
-                let _ = profiling::add(&mut symbols, &given);
-                let _ = profiling::add_lines(&mut lines, &given, &a.debug_dir);
+                let _ = file.symbols(&mut symbols);
+                let _ = file.lines(&mut lines, &a.debug_dir);
             }
         }
         Ok(Names(symbols, lines))
