@@ -233,8 +233,7 @@ test-long: setup ## Tests that take minutes each: every domain of persistence, a
 suite-check: build ## The application study's programs in the size `small`, under dram and extended
 	$(NAGORI) suite run --size small --methods dram,extended --store build/suite $(ARGS)
 
-# Hours; it goes on where it was ended.
-# Everything that docs/suite.md has: some 900 runs, an hour and a half of one core of 2026.
+# Everything that docs/suite.md has: some 900 runs, hours of a core; it goes on where it was ended.
 SUITE = $(NAGORI) suite run --store build/suite-results $(ARGS)
 suite: build ## The application study on vc707 and server, with seeds, threads and jemalloc, and its page
 	$(SUITE)
