@@ -33,22 +33,22 @@ impl Controller {
         }
         self.latest = self.latest.max(at);
         let clock = self.period.edge_from(self.latest);
-        self.commit(clock, true);
-        if !self.enter_serial() {
+        self.commit(clock);
+        if !self.knows_lives() {
             return Ok(self.foresee_in_engine(r));
         }
         let tag = self.tag(self.latest, r, true);
-        let (t, tags) = (&self.timing, &mut self.tags);
-        let done = self.serial.foresee(&tag, t, tags, self.period);
-        if let Some(done) = done.filter(|_| !self.serial.is_open()) {
-            return Ok(Arrived::Done(done));
+        if let Some(clock) = self.lives.foresee(&tag, &self.timing) {
+            if !self.lives.is_open(&self.timing) {
+                return Ok(Arrived::Done(self.answer_at(clock, tag.kind)));
+            }
         }
-        self.serial.withdraw();
+        self.lives.withdraw();
         self.next_seq = tag.seq;
         Ok(self.foresee_in_engine(r))
     }
 
-    /// As [`Controller::submit_foreseen`], by the full engine: requests overlap, or `serial` is not certain of this
+    /// As [`Controller::submit_foreseen`], by the full engine: requests overlap, or the lives of others may still change this
     /// one.
     fn foresee_in_engine(&mut self, r: Request) -> Arrived {
         let (tag, place) = match self.take_in(r) {

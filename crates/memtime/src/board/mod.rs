@@ -73,13 +73,12 @@ mod divide;
 mod engine;
 mod event;
 mod foresee;
+mod lives;
 mod model;
 #[cfg(test)]
 mod reference;
 mod saved;
 mod saved_controller;
-mod serial;
-mod serial_path;
 #[cfg(test)]
 mod tests;
 mod timing;
@@ -93,8 +92,7 @@ pub use saved_controller::SavedController;
 use changes::record_changes;
 use engine::{State, Tags, NO_TAGS};
 use event::{Event, Sink, Tag};
-use serial::{EventCounts, Serial};
-use serial_path::SerialPath;
+use lives::Lives;
 use timing::Timing;
 
 use crate::error::Error;
@@ -110,7 +108,7 @@ use crate::units::Ps;
 pub struct Controller {
     params: BoardParams,
     timing: Timing,
-    /// The current state, except while `serial.on` (then it is in `serial`) or while `ahead.valid`
+    /// The current state, except while `lives.on` (then it is in `lives`) or while `ahead.valid`
     /// (then it is `ahead.from`, and this is the simulated future).
     state: State,
     tags: Tags,
@@ -118,7 +116,7 @@ pub struct Controller {
     /// Latest arrival or advance; earlier times are treated as this time.
     latest: Ps,
     next_seq: u64,
-    serial: SerialPath,
+    lives: Lives,
     ahead: Ahead,
     out: Out,
 }
@@ -242,14 +240,6 @@ impl Out {
         }
     }
 
-    /// Counts a synchronous request that is complete for its requester.
-    #[inline]
-    fn finished(&mut self, tag: &Tag, hit: bool, done_at: Ps) {
-        self.accept(tag);
-        self.counters(tag.bank).row_hits += u64::from(hit);
-        self.latency(tag, done_at);
-    }
-
     #[inline]
     fn opened(&mut self, bank: u8) {
         self.counters(bank).activations += 1;
@@ -271,22 +261,6 @@ impl Out {
         self.stats.regions[region as usize]
             .write_to_medium
             .add(took);
-    }
-
-    #[inline]
-    fn counts(&mut self, t: &EventCounts, tags: &Tags) {
-        for &(place, clock) in t.columns() {
-            let tag = tags[usize::from(place) % tags.len()];
-            self.column(&tag, clock);
-        }
-        self.refreshes += t.refreshes;
-        self.stats.refresh_ticks_lost += t.lost;
-        for &bank in t.opened() {
-            self.opened(bank);
-        }
-        for &(bank, dirty) in t.closed() {
-            self.precharge(bank, dirty);
-        }
     }
 }
 
@@ -383,7 +357,7 @@ impl Controller {
                 from: state,
                 events: Vec::new(),
             },
-            serial: SerialPath::new(Serial::of(&state).expect("a new state is idle")),
+            lives: Lives::new(),
             tags: NO_TAGS,
             period: params.clock,
             params,
@@ -527,10 +501,9 @@ impl Controller {
     fn access_checked(&mut self, at: Ps, r: Request) -> Ps {
         let at = self.arrive(at);
         let tag = self.tag(at, r, true);
-        if self.enter_serial() {
-            let (t, tags) = (&self.timing, &mut self.tags);
-            if let Some(done) = self.serial.foresee(&tag, t, tags, self.params.clock) {
-                return done;
+        if self.knows_lives() {
+            if let Some(clock) = self.lives.foresee(&tag, &self.timing) {
+                return self.answer_at(clock, tag.kind);
             }
         }
         self.search(&tag)
@@ -691,23 +664,22 @@ impl Controller {
     fn arrive(&mut self, at: Ps) -> Ps {
         self.latest = self.latest.max(at);
         let clock = self.period.edge_from(self.latest);
-        self.commit(clock, false);
+        self.commit(clock);
         self.latest
     }
 
-    /// Processes all clocks before `clock`; uses the simulated future where there is one. `arrives` is
-    /// as for [`SerialPath::commit`].
+    /// Processes all clocks before `clock`; uses the simulated future where there is one.
     #[inline(always)]
-    fn commit(&mut self, clock: u64, arrives: bool) {
+    fn commit(&mut self, clock: u64) {
         let (t, tags) = (&self.timing, &mut self.tags);
-        if !self.serial.on || !self.serial.commit(clock, arrives, t, tags, &mut self.out) {
+        if !self.lives.on || !self.lives.commit(clock, t, tags, &mut self.out) {
             self.commit_in_engine(clock);
         }
     }
 
     #[inline(never)]
     fn commit_in_engine(&mut self, clock: u64) {
-        if self.serial.on {
+        if self.lives.on {
             self.go_back();
         } else if self.ahead.valid {
             if clock >= self.state.now {
@@ -730,11 +702,10 @@ impl Controller {
     /// Discards the simulated future: `state` is then the current state, with all requests in it.
     #[inline]
     fn go_back(&mut self) {
-        if std::mem::take(&mut self.serial.on) {
-            let (base, under_way) = self.serial.parts();
-            base.store(&mut self.state);
-            if let Some(tag) = under_way {
-                self.state.push(tag, &self.timing, &mut self.tags);
+        if std::mem::take(&mut self.lives.on) {
+            self.lives.store(&mut self.state);
+            if let Some(tag) = self.lives.coming() {
+                self.state.push(*tag, &self.timing, &mut self.tags);
             }
         }
         if std::mem::take(&mut self.ahead.valid) {
@@ -742,22 +713,16 @@ impl Controller {
         }
     }
 
-    /// Whether requests come one after the other; if so, `serial` becomes the current state.
+    /// Whether the lives of all requests are known, with none at the port; `lives` is the current state then.
     #[inline]
-    fn enter_serial(&mut self) -> bool {
-        if self.serial.on {
-            return self.serial.is_free();
+    fn knows_lives(&mut self) -> bool {
+        if self.lives.on {
+            return self.lives.coming().is_none();
         }
         if self.ahead.valid || self.out.log.is_some() || self.state.owes_reads(&self.tags) {
             return false;
         }
-        match Serial::of(&self.state) {
-            Some(base) => {
-                self.serial.enter(base);
-                true
-            }
-            None => false,
-        }
+        self.lives.enter(&self.state, &self.timing)
     }
 
     /// The current state, with all requests in it.
@@ -768,11 +733,10 @@ impl Controller {
             self.state
         };
         let mut tags = self.tags;
-        if self.serial.on {
-            let (base, under_way) = self.serial.parts();
-            base.store(&mut state);
-            if let Some(tag) = under_way {
-                state.push(tag, &self.timing, &mut tags);
+        if self.lives.on {
+            self.lives.store(&mut state);
+            if let Some(tag) = self.lives.coming() {
+                state.push(*tag, &self.timing, &mut tags);
             }
         }
         (state, tags)

@@ -36,7 +36,7 @@ impl Controller {
             &self.state
         };
         // The closed form holds nothing that somebody waits for.
-        if self.serial.on || !state.owes(&self.tags) {
+        if self.lives.on || !state.owes(&self.tags) {
             return Ok(!self.out.done.is_empty());
         }
         self.go_back();
