@@ -38,7 +38,8 @@ impl Controller {
             return Ok(self.foresee_in_engine(r));
         }
         let tag = self.tag(self.latest, r, true);
-        if let Some(clock) = self.lives.foresee(&tag, &self.timing) {
+        let (t, tags) = (&self.timing, &mut self.tags);
+        if let Some(clock) = self.lives.foresee(&tag, t, tags) {
             if !self.lives.is_open(&self.timing) {
                 return Ok(Arrived::Done(self.answer_at(clock, tag.kind)));
             }

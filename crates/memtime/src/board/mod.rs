@@ -73,6 +73,7 @@ mod divide;
 mod engine;
 mod event;
 mod foresee;
+mod life;
 mod lives;
 mod model;
 #[cfg(test)]
@@ -188,7 +189,7 @@ impl Out {
         &mut self.counters[usize::from(bank) % MAX_BANKS]
     }
 
-    #[inline]
+    #[inline(always)]
     fn accept(&mut self, tag: &Tag) {
         let switched = self.last_bank.is_some_and(|b| b != tag.bank);
         self.last_bank = Some(tag.bank);
@@ -214,7 +215,7 @@ impl Out {
         c.precharges_clean += u64::from(!dirty);
     }
 
-    #[inline]
+    #[inline(always)]
     fn latency(&mut self, tag: &Tag, done_at: Ps) {
         let region = self.region(tag.bank);
         let r = &mut self.stats.regions[region as usize];
@@ -225,7 +226,7 @@ impl Out {
         h.add(done_at.saturating_sub(tag.arrival));
     }
 
-    #[inline]
+    #[inline(always)]
     fn complete(&mut self, tag: &Tag, clock: u64) {
         let done_at = Ps::of_clock(clock, self.period);
         self.latency(tag, done_at);
@@ -246,7 +247,7 @@ impl Out {
     }
 
     /// A column command: a read has its data, a write's are in the row buffer.
-    #[inline]
+    #[inline(always)]
     fn column(&mut self, tag: &Tag, clock: u64) {
         match tag.kind {
             Kind::Read => self.complete(tag, clock + self.read_data),
@@ -254,7 +255,7 @@ impl Out {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn reached_medium(&mut self, tag: &Tag, clock: u64) {
         let region = self.region(tag.bank);
         let took = Ps::of_clock(clock, self.period).saturating_sub(tag.arrival);
@@ -502,7 +503,8 @@ impl Controller {
         let at = self.arrive(at);
         let tag = self.tag(at, r, true);
         if self.knows_lives() {
-            if let Some(clock) = self.lives.foresee(&tag, &self.timing) {
+            let (t, tags) = (&self.timing, &mut self.tags);
+            if let Some(clock) = self.lives.foresee(&tag, t, tags) {
                 return self.answer_at(clock, tag.kind);
             }
         }
@@ -671,7 +673,7 @@ impl Controller {
     /// Processes all clocks before `clock`; uses the simulated future where there is one.
     #[inline(always)]
     fn commit(&mut self, clock: u64) {
-        let (t, tags) = (&self.timing, &mut self.tags);
+        let (t, tags) = (&self.timing, &self.tags);
         if !self.lives.on || !self.lives.commit(clock, t, tags, &mut self.out) {
             self.commit_in_engine(clock);
         }
@@ -703,9 +705,10 @@ impl Controller {
     #[inline]
     fn go_back(&mut self) {
         if std::mem::take(&mut self.lives.on) {
-            self.lives.store(&mut self.state);
-            if let Some(tag) = self.lives.coming() {
-                self.state.push(*tag, &self.timing, &mut self.tags);
+            self.lives.store(&mut self.state, &self.timing);
+            if let Some(place) = self.lives.coming() {
+                let tag = self.tags[usize::from(place) % NO_TAGS.len()];
+                self.state.push(tag, &self.timing, &mut self.tags);
             }
         }
         if std::mem::take(&mut self.ahead.valid) {
@@ -717,7 +720,7 @@ impl Controller {
     #[inline]
     fn knows_lives(&mut self) -> bool {
         if self.lives.on {
-            return self.lives.coming().is_none();
+            return self.lives.is_free();
         }
         if self.ahead.valid || self.out.log.is_some() || self.state.owes_reads(&self.tags) {
             return false;
@@ -734,9 +737,10 @@ impl Controller {
         };
         let mut tags = self.tags;
         if self.lives.on {
-            self.lives.store(&mut state);
-            if let Some(tag) = self.lives.coming() {
-                state.push(*tag, &self.timing, &mut tags);
+            self.lives.store(&mut state, &self.timing);
+            if let Some(place) = self.lives.coming() {
+                let tag = tags[usize::from(place) % NO_TAGS.len()];
+                state.push(tag, &self.timing, &mut tags);
             }
         }
         (state, tags)
