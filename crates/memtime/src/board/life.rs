@@ -1,7 +1,9 @@
 //! The life of a request in its bank machine, as it follows from the rules of [`super`].
 
 use super::engine::{bit, State, NEVER};
+use super::event::Tag;
 use super::timing::Timing;
+use crate::request::Kind;
 
 /// Most times that lives are worked out for the sake of tests that depend on machines behind.
 const ROUNDS: usize = 5;
@@ -72,6 +74,19 @@ impl Life {
         held: false,
         later: false,
     };
+
+    /// Of a request of which nothing is known but its acceptance.
+    #[inline(always)]
+    pub fn new(tag: &Tag, accept: u64, t: &Timing) -> Life {
+        Life {
+            accept,
+            waited: accept + t.wait,
+            row: tag.row,
+            bank: tag.bank,
+            write: tag.kind == Kind::Write,
+            ..Life::NEW
+        }
+    }
 
     /// Whether the row is closed by a precharge behind a clock.
     #[inline(always)]
@@ -232,9 +247,10 @@ impl Moment {
         Maintenance { begin, end, next }
     }
 
-    /// Works out the life of a request that meets no other one and no refresh. False if it does.
+    /// The life of a request that comes to an idle controller, if it meets no refresh.
     #[inline(always)]
-    pub fn lives_alone(&self, x: &mut Life, t: &Timing) -> bool {
+    pub fn lives_alone(&self, tag: &Tag, accept: u64, t: &Timing) -> Option<Life> {
+        let mut x = Life::new(tag, accept, t);
         let (rcd, ras) = t.activation(x.bank);
         let begin = x.waited;
         (x.begin, x.activated, x.ready, x.ras) = (begin, begin, begin + rcd, begin + ras);
@@ -245,14 +261,16 @@ impl Moment {
         // The bank that is tested is its own.
         let slow = x.write && t.is_nvmm(x.bank);
         x.end = x.precharge + t.rp + if slow { t.add_rp } else { 0 };
-        !t.refresh || x.end < self.tick_at
+        (!t.refresh || x.end < self.tick_at).then_some(x)
     }
 
     /// Works out the steps of machine `i` from now on.
     #[inline(always)]
     pub fn work_out(&self, lives: &mut [Life], i: usize, test: Test, t: &Timing) {
-        let mut l = lives[i];
-        let others = &lives[..i];
+        let (others, rest) = lives.split_at_mut(i);
+        let Some((l, behind)) = rest.split_first_mut() else {
+            return;
+        };
         let mut from = l.waited;
         if l.later {
             let m = self.maintenance(others, t);
@@ -264,21 +282,19 @@ impl Moment {
             l.marked = self.next_begin(t);
         }
         if l.begin >= self.now {
-            self.begins(&mut l, others, from, t);
+            self.begins(l, others, from, t);
         }
         if l.column >= self.now {
-            self.issues(&mut l, others, t);
+            self.issues(l, others, t);
         }
         if l.passes {
             // Whoever takes over says when.
-            let next = lives[i + 1..].iter().find(|b| b.bank == l.bank);
+            let next = behind.iter().find(|b| b.bank == l.bank);
             l.end = next.map_or(l.end, |x| l.hands_over(x.accept).0);
         } else if l.precharge >= self.now {
-            self.closes(&mut l, others, t);
-            lives[i] = l;
-            l.end = self.idle_at(&l, lives, test, t);
+            self.closes(l, others, t);
+            lives[i].end = self.idle_at(i, lives, test, t);
         }
-        lives[i] = l;
     }
 
     /// Works out the steps of all machines from now on. False if that takes too long.
@@ -353,23 +369,26 @@ impl Moment {
         l.precharge = c;
     }
 
-    /// When a machine that closes its row becomes idle, among all lives.
+    /// When machine `i`, which closes its row, becomes idle.
     #[inline(always)]
-    pub fn idle_at(&self, l: &Life, lives: &[Life], test: Test, t: &Timing) -> u64 {
+    pub fn idle_at(&self, i: usize, lives: &[Life], test: Test, t: &Timing) -> u64 {
+        let l = &lives[i];
+        let end = l.precharge + t.rp;
         let newest = if l.precharge > test.accept {
             test.bank
         } else {
             self.newest_bank
         };
         let tested = if t.own_bank { l.bank } else { newest };
-        let slow = t.add_rp != 0
-            && t.is_nvmm(tested)
-            && if tested == l.bank {
-                l.dirty
-            } else {
-                self.is_dirty(tested, l.precharge, lives)
-            };
-        l.precharge + t.rp + if slow { t.add_rp } else { 0 }
+        if t.add_rp == 0 || !t.is_nvmm(tested) {
+            return end;
+        }
+        let slow = if tested == l.bank {
+            l.dirty
+        } else {
+            self.is_dirty(tested, l.precharge, lives)
+        };
+        end + if slow { t.add_rp } else { 0 }
     }
 
     /// Whether the row of a bank has been written since its activation when a precharge is issued in a clock.

@@ -171,29 +171,41 @@ impl Lives {
     #[inline(always)]
     pub fn foresee(&mut self, tag: &Tag, t: &Timing, tags: &mut Tags) -> Option<u64> {
         let accept = self.at.now + t.hold_of(tag.kind, tag.bank);
-        let mut x = new(tag, accept, t);
-        let idle = self.len == 0 && self.at.is_calm();
-        if idle && self.at.now >= self.at.pulse_end && self.at.lives_alone(&mut x, t) {
+        let (mut hit, mut answer) = (false, accept);
+        let idle = self.len == 0 && self.at.is_calm() && self.at.now >= self.at.pulse_end;
+        let alone = if idle {
+            self.at.lives_alone(tag, accept, t)
+        } else {
+            None
+        };
+        if let Some(x) = alone {
             let Life { column, end, .. } = x;
             self.coming = Coming::Alone { column, end };
             self.place = 0;
+            if tag.kind == Kind::Read {
+                answer = column;
+            }
         } else {
-            x = self.lives_among(tag, accept, t)?;
-            self.coming = Coming::Among;
+            let x = self.lives_among(tag, accept, t)?;
+            hit = x.hit;
+            if tag.kind == Kind::Read {
+                answer = x.column;
+            }
             self.place = x.place;
+            self.coming = Coming::Among;
         }
         self.accept = accept;
         tags[usize::from(self.place) % tags.len()] = Tag {
             accepted: accept,
-            hit: x.hit,
+            hit,
             ..*tag
         };
-        Some(if x.write { accept } else { x.column })
+        Some(answer)
     }
 
     /// The lives of a request that has just come and of all others.
     #[inline(never)]
-    fn lives_among(&mut self, tag: &Tag, accept: u64, t: &Timing) -> Option<Life> {
+    fn lives_among(&mut self, tag: &Tag, accept: u64, t: &Timing) -> Option<&Life> {
         let n = self.len;
         if n >= FEW {
             return None;
@@ -203,7 +215,6 @@ impl Lives {
             0 => (&first[0][..n], &mut second[0][..n + 1]),
             _ => (&second[0][..n], &mut first[0][..n + 1]),
         };
-        let mut x = new(tag, accept, t);
         let (mut still, mut used, mut older) = (0, 0u32, None);
         let mut delayed = false;
         for (i, (l, to)) in base.iter().zip(lives.iter_mut()).enumerate() {
@@ -212,7 +223,7 @@ impl Lives {
             if l.end > accept {
                 still += 1;
                 delayed |= l.delayed;
-                if l.bank == x.bank {
+                if l.bank == tag.bank {
                     older = Some(i);
                 }
             }
@@ -220,19 +231,18 @@ impl Lives {
         if t.machines >> still == 0 {
             return None;
         }
-        x.place = (!used).trailing_zeros() as u8;
         let m = self.at.maintenance(base, t);
+        let (others, rest) = lives.split_at_mut(n);
+        let x = &mut rest[0];
+        *x = Life::new(tag, accept, t);
+        x.place = (!used).trailing_zeros() as u8;
         if accept >= m.begin {
             (x.later, x.held) = (true, accept < m.end);
             if accept >= m.next {
                 return None;
             }
         }
-        let test = Test {
-            accept,
-            bank: x.bank,
-        };
-        if let Some(o) = older.map(|i| &mut lives[i]) {
+        if let Some(o) = older.map(|i| &mut others[i]) {
             // Not one that has been marked.
             x.hit = o.row == x.row && o.rtp > accept && o.marked > accept;
             if x.hit {
@@ -240,18 +250,21 @@ impl Lives {
                 o.end = o.hands_over(accept).0;
             }
         }
-        lives[n] = x;
-        self.at.work_out(lives, n, test, t);
-        let moves = |l: &Life| {
-            let tests = t.add_rp != 0 && l.closes_after(accept);
-            tests && self.at.idle_at(l, lives, test, t) != l.end
-        };
         // Others may have waited for a precharge that does not happen now.
-        let moves = x.hit && delayed || lives[..n].iter().any(moves);
+        let mut moves = x.hit && delayed;
+        let test = Test {
+            accept,
+            bank: tag.bank,
+        };
+        self.at.work_out(lives, n, test, t);
+        for i in 0..n {
+            let tests = t.add_rp != 0 && lives[i].closes_after(accept);
+            moves |= tests && self.at.idle_at(i, lives, test, t) != lives[i].end;
+        }
         if moves && !self.at.work_out_all(lives, test, t) {
             return None;
         }
-        Some(lives[n])
+        lives.last()
     }
 
     /// Whether a later request could change when the request at the port is answered.
@@ -321,9 +334,9 @@ impl Lives {
     fn accept(&mut self, t: &Timing, tags: &Tags, out: &mut Out) {
         let tag = &tags[usize::from(self.place) % tags.len()];
         if let Coming::Alone { .. } = self.coming {
-            let mut x = new(tag, self.accept, t);
-            self.at.lives_alone(&mut x, t);
-            self.lives[self.base & 1 ^ 1][0] = x;
+            if let Some(x) = self.at.lives_alone(tag, self.accept, t) {
+                self.lives[self.base & 1 ^ 1][0] = x;
+            }
         }
         // In one clock, acceptance comes last.
         self.refresh_until(self.accept + 1, t, out);
@@ -440,18 +453,5 @@ impl Lives {
         for l in self.lives.iter_mut().flat_map(|lives| &mut lives[..n]) {
             (l.held, l.later) = (false, false);
         }
-    }
-}
-
-/// The life of a request of which no step is known but its acceptance.
-#[inline(always)]
-fn new(tag: &Tag, accept: u64, t: &Timing) -> Life {
-    Life {
-        accept,
-        waited: accept + t.wait,
-        row: tag.row,
-        bank: tag.bank,
-        write: tag.kind == Kind::Write,
-        ..Life::NEW
     }
 }
