@@ -58,22 +58,18 @@ impl Victims {
     }
 
     /// Entry `i` of the cache was hit.
-    #[inline]
+    #[inline(always)]
     pub fn hit(&mut self, i: usize, ways: u32) {
-        match self {
-            Victims::Lfsr(_) | Victims::Random(_) => {}
-            Victims::Srrip(expected) => expected[i] = 0,
-            _ => self.used(i, ways),
+        if !matches!(self, Victims::Lfsr(_)) {
+            self.used(i, ways, 0);
         }
     }
 
     /// A line was put into entry `i` of the cache.
-    #[inline]
+    #[inline(always)]
     pub fn filled(&mut self, i: usize, ways: u32) {
-        match self {
-            Victims::Lfsr(_) | Victims::Random(_) => {}
-            Victims::Srrip(expected) => expected[i] = LONG,
-            _ => self.used(i, ways),
+        if !matches!(self, Victims::Lfsr(_)) {
+            self.used(i, ways, LONG);
         }
     }
 
@@ -103,8 +99,11 @@ impl Victims {
         }
     }
 
-    fn used(&mut self, i: usize, ways: u32) {
+    /// Entry `i` was used, and is expected again.
+    #[inline(never)]
+    fn used(&mut self, i: usize, ways: u32, again: u8) {
         match self {
+            Victims::Srrip(expected) => expected[i] = again,
             Victims::Lru(order) => {
                 let n = ways as usize;
                 let set = &mut order[i - i % n..][..n];
@@ -130,15 +129,19 @@ impl Victims {
 
     /// The way to replace in the set that begins at entry `start`. All but the LFSR, which
     /// looks at nothing, prefer an empty one.
-    #[inline]
+    #[inline(always)]
     pub fn choose(&mut self, start: usize, ways: u32, empty: impl Fn(usize) -> bool) -> usize {
-        let n = ways as usize;
         if let Victims::Lfsr(l) = self {
             return l.pick(ways) as usize;
         }
-        if let Some(i) = (0..n).find(|i| empty(*i)) {
-            return i;
-        }
+        let first = (0..ways as usize).find(|i| empty(*i));
+        first.unwrap_or_else(|| self.choose_full(start, ways))
+    }
+
+    /// As [`Victims::choose`], in a set without an empty entry.
+    #[inline(never)]
+    fn choose_full(&mut self, start: usize, ways: u32) -> usize {
+        let n = ways as usize;
         match self {
             Victims::Lfsr(_) => 0,
             Victims::Random(state) => {

@@ -23,7 +23,7 @@ fn window(pc: u64) -> u64 {
     (PACKETS + 1) * 4 - (pc & 3)
 }
 
-/// Notes which instructions of a block, which begins at a pc, are [`QUIET`].
+/// Notes which instructions of a block, which begins at a pc, are [`QUIET`], and where others have their first branch.
 pub(crate) fn note_quiet(ops: &mut [PreOp], pc: u64) {
     let Some((last, others)) = ops.split_last_mut() else {
         return;
@@ -35,11 +35,15 @@ pub(crate) fn note_quiet(ops: &mut [PreOp], pc: u64) {
         last.off.into()
     };
     let jumps = last.len != ILLEGAL_LEN && matches!(last.op, Op::Jal | Op::Jalr);
+    let branches = is_branch(last);
     for p in others {
-        let behind = end - u64::from(p.off);
-        let in_reach = !jumps && behind < window(pc.wrapping_add(p.off.into()));
+        let (at, behind) = (pc.wrapping_add(p.off.into()), end - u64::from(p.off));
+        let in_reach = !jumps && behind < window(at);
         if !in_reach && p.flags & SPLIT == 0 {
             p.flags |= QUIET;
+        }
+        if in_reach && branches && (at & 0xfff) + behind + 2 <= 0x1000 {
+            p.branch = behind as u8;
         }
     }
 }
@@ -52,13 +56,44 @@ impl Hart {
         if at.quiet {
             self.replays = 0;
         } else if self.replays != 0 {
-            self.repeat_branches(w, at.pc);
+            self.repeat_branches(w, at);
         }
     }
 
     #[cold]
-    fn repeat_branches<W: World>(&mut self, w: &mut W, pc: u64) {
+    fn repeat_branches<W: World>(&mut self, w: &mut W, at: RunPoint) {
         let again = std::mem::take(&mut self.replays);
+        if again & LINE_AGAIN != 0 && at.splits {
+            // Its two packets are fetched anew.
+            self.cycle += 1;
+        }
+        for _ in 0..again.count_ones() {
+            let mut packet = None;
+            // Behind one that is predicted to be taken, other packets follow.
+            if at.branch == 0 || !self.repeat_branch(at.pc, at.branch, &mut packet) {
+                self.repeat_others(w, at, packet);
+            }
+        }
+    }
+
+    /// As [`Predictor::repeats`](crate::predict::Predictor::repeats), for a branch behind an access, with its last half
+    /// some bytes away.
+    #[inline(always)]
+    fn repeat_branch(&mut self, pc: u64, bytes: u8, packet: &mut Option<(u64, bool)>) -> bool {
+        let last = pc.wrapping_add(bytes.into());
+        let blind = is_second_half(pc) && last >> 2 == pc >> 2;
+        self.predictor.repeats(last, blind, packet)
+    }
+
+    /// The branches behind that of the block.
+    #[inline(never)]
+    fn repeat_others<W: World>(
+        &mut self,
+        w: &mut W,
+        at: RunPoint,
+        mut packet: Option<(u64, bool)>,
+    ) {
+        let pc = at.pc;
         let line = self.fetch.at((pc >> 6) as usize);
         let offset = if line.read == pc & !63 | self.fetch_tag() {
             pc.wrapping_add(line.delta)
@@ -70,24 +105,14 @@ impl Hart {
             }
         };
         let slot = self.seen.look(pc, w.ram(), offset);
-        let code = self.seen.at(slot);
-        if again & LINE_AGAIN != 0 && code.splits {
-            // Its two packets are fetched anew.
-            self.cycle += 1;
-        }
-        let window = window(pc);
-        for _ in 0..again.count_ones() {
-            let mut packet = None;
-            for t in code.transfers() {
-                if t.kind != Kind::Branch || u64::from(t.last) >= window {
-                    break;
-                }
-                let last = pc.wrapping_add(t.last.into());
-                let blind = is_second_half(pc) && last >> 2 == pc >> 2;
-                // Behind one that is predicted to be taken, other packets follow.
-                if self.predictor.repeats(last, blind, &mut packet) {
-                    break;
-                }
+        for i in 0..self.seen.at(slot).transfers().len() {
+            let t = self.seen.at(slot).transfers()[i];
+            if t.kind != Kind::Branch || u64::from(t.last) >= window(pc) {
+                break;
+            }
+            let known = at.branch != 0 && t.last <= at.branch;
+            if !known && self.repeat_branch(pc, t.last, &mut packet) {
+                break;
             }
         }
     }
@@ -101,6 +126,12 @@ mod tests {
 
     /// Instructions by operation and length, from a pc on: which are quiet.
     fn quiet(pc: u64, code: &[(Op, u8)]) -> Vec<bool> {
+        let quiet = |p: &PreOp| p.flags & QUIET != 0;
+        noted(pc, code).iter().map(quiet).collect()
+    }
+
+    /// Instructions as a block has them.
+    fn noted(pc: u64, code: &[(Op, u8)]) -> Vec<PreOp> {
         let mut off = 0;
         let mut ops: Vec<PreOp> = Vec::new();
         for (op, len) in code {
@@ -120,7 +151,7 @@ mod tests {
             off += u16::from(*len);
         }
         note_quiet(&mut ops, pc);
-        ops.iter().map(|p| p.flags & QUIET != 0).collect()
+        ops
     }
 
     #[test]
@@ -141,5 +172,21 @@ mod tests {
         assert!(!quiet(0x1002, &short)[0], "at 12 of 14");
         let short = [vec![(Ld, 2)], nops(3), vec![(Beq, 4)]].concat();
         assert!(quiet(0x1002, &short)[0], "at 16 of 14");
+    }
+
+    #[test]
+    fn accesses_know_the_branch_behind_them() {
+        use Op::{Addi, Beq, Jal, Ld};
+        let code = |last: Op| [(Ld, 4), (Addi, 4), (last, 4)];
+        let branch = |pc, code: &[(Op, u8)]| noted(pc, code)[0].branch;
+        assert_eq!(branch(0x1000, &code(Beq)), 10);
+        assert_eq!(branch(0x1000, &code(Jal)), 0);
+        assert_eq!(branch(0x1ff4, &code(Beq)), 10);
+        assert_eq!(
+            branch(0x1ff6, &code(Beq)),
+            0,
+            "its last half in the next page"
+        );
+        assert_eq!(noted(0x1000, &code(Beq))[2].branch, 0, "the branch itself");
     }
 }

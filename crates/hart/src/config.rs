@@ -213,6 +213,12 @@ impl Pipes {
 }
 
 impl CoreTiming {
+    /// Cycles that a load that misses L1D takes behind the first beat of its line, beside those of a hit.
+    #[inline(always)]
+    pub(crate) fn l1d_penalty(&self) -> u32 {
+        (self.l1d_miss + self.hub).saturating_sub(self.load_latency)
+    }
+
     /// A Rocket core, from measurements on its RTL; see `machines/cores/rocket.toml`
     /// for the row that each value comes from.
     pub fn rocket() -> Self {

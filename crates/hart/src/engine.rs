@@ -328,6 +328,51 @@ pub mod layout {
     pub const FILTER: usize = size_of::<Filter>();
 }
 
+/// What a load or store moves.
+#[derive(Clone, Copy)]
+struct Moved {
+    size: u8,
+    store: bool,
+    /// A register of floating point.
+    float: bool,
+    /// Extended by its sign.
+    signed: bool,
+    /// Bits that are set above a number of half the length.
+    boxed: u64,
+}
+
+impl Moved {
+    #[inline(always)]
+    fn of(op: nagori_isa::Op) -> Moved {
+        use nagori_isa::Op::*;
+        let (size, store, float, signed) = match op {
+            Lb => (1, false, false, true),
+            Lbu => (1, false, false, false),
+            Lh => (2, false, false, true),
+            Lhu => (2, false, false, false),
+            Lw => (4, false, false, true),
+            Lwu => (4, false, false, false),
+            Flw => (4, false, true, false),
+            Fld => (8, false, true, false),
+            Sb => (1, true, false, false),
+            Sh => (2, true, false, false),
+            Sw => (4, true, false, false),
+            Sd => (8, true, false, false),
+            Fsw => (4, true, true, false),
+            Fsd => (8, true, true, false),
+            _ => (8, false, false, false),
+        };
+        let boxed = if size == 4 { u64::MAX << 32 } else { 0 };
+        Moved {
+            size,
+            store,
+            float,
+            signed,
+            boxed,
+        }
+    }
+}
+
 impl Hart {
     /// The engine's room.
     pub fn area(&self) -> &Area {
@@ -414,44 +459,37 @@ impl Hart {
     /// Executes a load or store at index `i` of the block at `pc` that the filter did not
     /// let pass, the shortest way. Floating point must be on.
     pub fn exec_miss<W: World, M: Mode>(&mut self, w: &mut W, p: &PreOp, i: usize, pc: u64) -> End {
-        use nagori_isa::Op::*;
         let va = self.x[(p.rs1 & 31) as usize].wrapping_add(p.imm as i64 as u64);
         let at = RunPoint::of(p, pc);
-        let size = match p.op {
-            Lb | Lbu | Sb => 1,
-            Lh | Lhu | Sh => 2,
-            Lw | Lwu | Flw | Sw | Fsw => 4,
-            _ => 8,
-        };
-        let done = match p.op {
-            Sb | Sh | Sw | Sd | Fsw | Fsd => {
-                M::store_begins(self, va);
-                let v = match p.op {
-                    Fsw | Fsd => self.f[(p.rs2 & 31) as usize],
-                    _ => self.x[(p.rs2 & 31) as usize],
+        let access = Moved::of(p.op);
+        let size = access.size;
+        let done = if access.store {
+            M::store_begins(self, va);
+            let v = if access.float {
+                self.f[(p.rs2 & 31) as usize]
+            } else {
+                self.x[(p.rs2 & 31) as usize]
+            };
+            self.store_slow::<W, M>(w, va, size, v, at)
+        } else {
+            M::load_missed(self, va, p);
+            let read = self.load_slow::<W, M>(w, va, size, at);
+            if read.is_ok() {
+                M::load_done(self, p);
+            }
+            read.map(|v| {
+                let above = 64 - 8 * u32::from(size);
+                let v = if access.signed {
+                    ((v << above) as i64 >> above) as u64
+                } else {
+                    v
                 };
-                self.store_slow::<W, M>(w, va, size, v, at)
-            }
-            _ => {
-                M::load_missed(self, va, p);
-                let read = self.load_slow::<W, M>(w, va, size, at);
-                if read.is_ok() {
-                    M::load_done(self, p);
+                if access.float {
+                    self.f[(p.rd & 31) as usize] = v | access.boxed;
+                } else {
+                    self.x[(p.rd & 63) as usize] = v;
                 }
-                read.map(|v| {
-                    let v = match p.op {
-                        Lb => v as i8 as i64 as u64,
-                        Lh => v as i16 as i64 as u64,
-                        Lw => v as i32 as i64 as u64,
-                        Flw => v | 0xffff_ffff_0000_0000,
-                        _ => v,
-                    };
-                    match p.op {
-                        Flw | Fld => self.f[(p.rd & 31) as usize] = v,
-                        _ => self.x[(p.rd & 63) as usize] = v,
-                    }
-                })
-            }
+            })
         };
         match done {
             Ok(()) if self.leave => End::Left(i),

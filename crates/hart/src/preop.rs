@@ -31,6 +31,9 @@ pub struct PreOp {
     pub off: u16,
     /// Cycles from the start of the block to this instruction's issue.
     pub cost: u16,
+    /// Bytes to the last half of the branch that ends the block, if that is fetched once more with this instruction, and
+    /// in the same page; else 0.
+    pub branch: u8,
 }
 
 /// The instruction's last byte is the first of the block in its line.
@@ -194,6 +197,7 @@ pub(crate) fn pre(i: &Inst, off: u16, cost: u32, flags: u8) -> PreOp {
         imm: i.imm,
         off,
         cost: cost.min(u16::MAX as u32) as u16,
+        branch: 0,
     }
 }
 
@@ -211,6 +215,7 @@ pub(crate) fn illegal(word: u32, off: u16, cost: u32, flags: u8) -> PreOp {
         imm: word as i32,
         off,
         cost: cost.min(u16::MAX as u32) as u16,
+        branch: 0,
     }
 }
 

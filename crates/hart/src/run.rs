@@ -696,6 +696,9 @@ pub struct RunPoint {
     offset: u32,
     /// See [`QUIET`].
     pub(crate) quiet: bool,
+    /// See [`PreOp::splits`] and [`PreOp::branch`].
+    pub(crate) splits: bool,
+    pub(crate) branch: u8,
 }
 
 impl RunPoint {
@@ -705,6 +708,8 @@ impl RunPoint {
             pc,
             offset: offset as u32,
             quiet: false,
+            splits: false,
+            branch: 0,
         }
     }
 
@@ -715,6 +720,8 @@ impl RunPoint {
             pc: pc.wrapping_add(p.off.into()),
             offset: p.cost.into(),
             quiet: p.flags & QUIET != 0,
+            splits: p.splits(),
+            branch: p.branch,
         }
     }
 

@@ -9,6 +9,7 @@
 mod asking;
 mod buffers;
 mod guards;
+mod plain;
 mod stores;
 
 pub use nagori_cache::{
@@ -349,15 +350,16 @@ impl Hart {
                 _ => return Ok(i),
             }
         }
+        if PLAIN {
+            return self.fill_plain(w, line, kind, present, at);
+        }
         // A walk for the load is none.
-        let ahead = !PLAIN && self.loads.may && kind == LineKind::Load && present.is_none();
-        let filled = self.l1d_fill::<Wd, PLAIN>(w, line, (kind, ahead), present, at);
+        let ahead = self.loads.may && kind == LineKind::Load && present.is_none();
+        let filled = self.l1d_fill(w, line, (kind, ahead), present, at);
         self.fill = filled.is_err().then_some((line, kind));
-        if !PLAIN {
-            self.loads.filling = ahead && filled.is_err();
-            if ahead && filled.is_ok() {
-                self.note_late(line, at);
-            }
+        self.loads.filling = ahead && filled.is_err();
+        if ahead && filled.is_ok() {
+            self.note_late(line, at);
         }
         filled
     }
@@ -405,8 +407,7 @@ impl Hart {
         } else {
             let present = w.coherence().l1d[self.id].find(line);
             let ahead = self.loads.filling && present.is_none();
-            self.l1d_fill::<Wd, false>(w, line, (kind, ahead), present, at)
-                .is_ok()
+            self.l1d_fill(w, line, (kind, ahead), present, at).is_ok()
         };
         if self.resume.is_none() {
             self.pending = pending_after(self.pending, self.cycle - start);
@@ -428,7 +429,7 @@ impl Hart {
     /// Brings a line into L1D that is missing, or present without the needed right; `ahead`: for a load, for which the
     /// hart does not wait.
     #[inline(never)]
-    fn l1d_fill<Wd: World, const PLAIN: bool>(
+    fn l1d_fill<Wd: World>(
         &mut self,
         w: &mut Wd,
         line: u64,
@@ -439,37 +440,30 @@ impl Hart {
         w.ram().prefetch(line.wrapping_sub(w.ram_base()));
         let id = self.id;
         self.bus_free(at)?;
-        debug_assert!(!PLAIN || w.coherence().is_plain());
-        if !PLAIN {
-            w.coherence().filling(Side::Data, id, line);
-        }
+        w.coherence().filling(Side::Data, id, line);
         if !w.begin_fill(id, line) {
             return self.await_other(line, kind);
         }
         let write = kind == LineKind::Store;
-        if !PLAIN && w.coherence().has_stores() {
+        if w.coherence().has_stores() {
             self.leave_for(w, line, kind, at);
         }
         let hint = match kind {
-            _ if PLAIN => None,
             LineKind::PageWalk => None,
             _ => self.hint_at(w, at.pc),
         };
         let t = &self.config.timing;
-        let scheduled = t.load_latency;
-        let penalty = (t.l1d_miss + t.hub).saturating_sub(scheduled);
+        let (scheduled, penalty) = (t.load_latency, t.l1d_penalty());
         let release_offset = t.release_offset;
         let c = w.coherence();
-        let cache_levels = !PLAIN && c.has_levels();
-        let gives_clean = !PLAIN && c.wants_clean();
+        let cache_levels = c.has_levels();
+        let gives_clean = c.wants_clean();
         let index = match (self.refill, present) {
-            (Some((l, i)), _) if l == line && (PLAIN || c.is_reserved(id, i)) => i,
+            (Some((l, i)), _) if l == line && c.is_reserved(id, i) => i,
             (_, Some(i)) => {
                 self.stats.l1d_upgrades += 1;
                 self.replays |= LINE_AGAIN;
-                if !PLAIN {
-                    c.reserve(id, i);
-                }
+                c.reserve(id, i);
                 i
             }
             (_, None) => {
@@ -488,9 +482,7 @@ impl Hart {
                 let i = cache.victim(line);
                 let (old, state) = cache.entry(i);
                 self.drop_entry(w, i);
-                if !PLAIN {
-                    w.coherence().reserve(id, i);
-                }
+                w.coherence().reserve(id, i);
                 if state == LineState::Dirty {
                     self.refill = Some((line, i));
                     self.stats.l1d_writebacks += 1;
@@ -525,23 +517,18 @@ impl Hart {
             false
         } else {
             let upgrade = present.is_some();
-            if PLAIN {
-                self.read_line(w, line, kind, (0, penalty), at)?;
-                false
-            } else if ahead {
+            if ahead {
                 self.bring_ahead(w, line, (penalty, scheduled), at)?
             } else {
                 self.bring(w, (line, kind, upgrade), (penalty, scheduled), at)?
             }
         };
         self.refill = None;
-        if !PLAIN {
-            if write {
-                w.coherence().void_prefetches(line, id);
-            }
-            w.coherence().filled_first(id);
+        if write {
+            w.coherence().void_prefetches(line, id);
         }
-        if !PLAIN && (write || modified) {
+        w.coherence().filled_first(id);
+        if write || modified {
             self.dirtied(w, line);
         }
         // No other hart runs in between, so the same harts still have the line.
@@ -569,7 +556,7 @@ impl Hart {
             self.data.release(&mut c.l1d[id], index);
         }
         self.end_fill(w, at);
-        if !PLAIN && w.coherence().has_stores() && Wd::BLOCKS {
+        if w.coherence().has_stores() && Wd::BLOCKS {
             // A buffered store may be written to the line at once.
             self.yield_at = self.yield_at.min(w.coherence().next_due());
         }
