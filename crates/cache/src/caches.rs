@@ -199,6 +199,28 @@ impl Caches {
         }
     }
 
+    /// Makes room for a line in a cache: the entry for it, with the line that was there and its state. `leaves` is called
+    /// before that line is taken out.
+    #[inline(always)]
+    pub fn evict(
+        &mut self,
+        cache: usize,
+        line: u64,
+        leaves: impl FnOnce(&mut Tags, usize),
+    ) -> (usize, u64, LineState) {
+        let tags = &mut self.tags[cache];
+        let entry = tags.victim(line);
+        let (old, was) = tags.entry(entry);
+        leaves(tags, entry);
+        tags.set(entry, 0, LineState::Invalid);
+        if let Directory::Lines(s) = &mut self.directory {
+            if was != LineState::Invalid {
+                s.remove(old, cache);
+            }
+        }
+        (entry, old, was)
+    }
+
     /// Drops every line of a cache without writing back.
     pub fn clear(&mut self, cache: usize) {
         let tags = &mut self.tags[cache];

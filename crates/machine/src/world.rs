@@ -247,6 +247,32 @@ impl Surroundings {
         self.cycle_at(done)
     }
 
+    /// As [`MemPort::transfer`], for whatever is not the read of a hart that runs alone.
+    #[inline(never)]
+    fn transfer_any(&mut self, req: &LineRequest, write: bool) -> Transfer {
+        if !write && self.would_hit(req) {
+            return Transfer::Done(req.cycle);
+        }
+        let kind = if write { Kind::Write } else { Kind::Read };
+        self.count_line(req, kind);
+        if self.alone {
+            return Transfer::Done(if write {
+                self.write_at_once(req)
+            } else {
+                self.answer_at_once(req, Kind::Read)
+            });
+        }
+        if write {
+            self.note_write(req);
+        }
+        self.post(req, kind, Some(req.hart));
+        self.fills.ask(req.hart, req.line);
+        if write {
+            self.look_at_long_writes(req);
+        }
+        Transfer::UnderWay
+    }
+
     /// A request that is answered when it is complete; `hart` is blocked until then.
     fn post(&mut self, req: &LineRequest, kind: Kind, hart: Option<usize>) {
         let at = self.arrival(self.ps(req.cycle), kind);
@@ -561,29 +587,13 @@ impl MemPort for Surroundings {
         self.count_line(req, Kind::Write);
         self.write_at_once(req)
     }
-    #[inline]
+    #[inline(always)]
     fn transfer(&mut self, req: &LineRequest, write: bool) -> Transfer {
-        if !write && self.would_hit(req) {
-            return Transfer::Done(req.cycle);
+        if !write && self.alone && self.cold.is_none() {
+            self.count_line(req, Kind::Read);
+            return Transfer::Done(self.answer_at_once(req, Kind::Read));
         }
-        let kind = if write { Kind::Write } else { Kind::Read };
-        self.count_line(req, kind);
-        if self.alone {
-            return Transfer::Done(if write {
-                self.write_at_once(req)
-            } else {
-                self.answer_at_once(req, Kind::Read)
-            });
-        }
-        if write {
-            self.note_write(req);
-        }
-        self.post(req, kind, Some(req.hart));
-        self.fills.ask(req.hart, req.line);
-        if write {
-            self.look_at_long_writes(req);
-        }
-        Transfer::UnderWay
+        self.transfer_any(req, write)
     }
     fn post_line(&mut self, req: &LineRequest) {
         self.count_line(req, Kind::Write);

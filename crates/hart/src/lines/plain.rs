@@ -3,7 +3,7 @@
 
 use crate::again::LINE_AGAIN;
 use crate::hart::Hart;
-use crate::lines::LineState;
+use crate::lines::{LineState, Tags};
 use crate::run::RunPoint;
 use crate::trap::NotNow;
 use crate::world::{LineKind, World};
@@ -113,13 +113,9 @@ impl Hart {
         if let Some(index) = present {
             return Ok(index);
         }
-        let id = self.id;
-        let caches = &mut w.coherence().l1d;
-        let cache = &mut caches[id];
-        let index = cache.victim(line);
-        let (old, state) = cache.entry(index);
-        self.data.release(cache, index);
-        caches.take(id, index);
+        let l1d = &mut w.coherence().l1d;
+        let release = |cache: &mut Tags, i| self.data.release(cache, i);
+        let (index, old, state) = l1d.evict(self.id, line, release);
         if state == LineState::Dirty {
             self.refill = Some((line, index));
             self.stats.l1d_writebacks += 1;

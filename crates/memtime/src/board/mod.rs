@@ -499,8 +499,9 @@ impl Controller {
     }
 
     /// As [`Controller::access_as`], for a request that this memory can have, at a time that it can represent.
+    #[inline(always)]
     fn access_checked(&mut self, at: Ps, r: Request) -> Ps {
-        let at = self.arrive(at);
+        let at = self.arrive_here(at);
         let tag = self.tag(at, r, true);
         if self.knows_lives() {
             let (t, tags) = (&self.timing, &mut self.tags);
@@ -662,8 +663,14 @@ impl Controller {
     }
 
     /// Advances to the clock of an arrival and returns its time.
-    #[inline]
+    #[inline(never)]
     fn arrive(&mut self, at: Ps) -> Ps {
+        self.arrive_here(at)
+    }
+
+    /// As [`Self::arrive`], where it is worth its size.
+    #[inline(always)]
+    fn arrive_here(&mut self, at: Ps) -> Ps {
         self.latest = self.latest.max(at);
         let clock = self.period.edge_from(self.latest);
         self.commit(clock);
