@@ -67,7 +67,7 @@ impl Hart {
             // Its two packets are fetched anew.
             self.cycle += 1;
         }
-        for _ in 0..again.count_ones() {
+        for _ in 0..u32::from(again & WALK_AGAIN != 0) + u32::from(again & LINE_AGAIN != 0) {
             let mut packet = None;
             // Behind one that is predicted to be taken, other packets follow.
             if at.branch == 0 || !self.repeat_branch(at.pc, at.branch, &mut packet) {

@@ -570,9 +570,13 @@ impl Hart {
     ) {
         let site = self.site(pc, op);
         let to = if taken { site.behind } else { target };
-        let (ahead, wrong) = (op.ahead(taken), self.predictor.history_with(&site));
+        let ahead = op.ahead(taken);
         // As the front end has found it: before its entry of the history table is changed.
-        let meets = self.meets_call(&site, to, ahead, wrong);
+        let (mut meets, mut wrong) = (false, 0);
+        if ahead.needs != 0 {
+            wrong = self.predictor.history_with(&site);
+            meets = self.meets_call(&site, to, ahead, wrong);
+        }
         let o = self.predictor.branch(&site, target, taken);
         self.predicted(o, &site, taken);
         if let Outcome::Wrong(led) = o {

@@ -71,6 +71,7 @@ pub(crate) fn pipes_of(p: &Pipes, op: Op) -> u8 {
 
 /// Packets that the front end has delivered for a part of a block that takes some cycles. Where two instructions can
 /// issue in a cycle, it delivers as many as they need.
+#[inline(always)]
 pub(crate) fn front_packets(t: &CoreTiming, packets: u16, cycles: u32) -> u16 {
     if t.pipes.any() {
         u32::from(packets).min(cycles.saturating_sub(1)) as u16

@@ -351,8 +351,10 @@ impl Predictor {
     }
 
     /// The bit of the history table that the packet of a branch has: it is read once, with the packet.
+    #[inline(always)]
     pub(crate) fn bit(&self, s: &Site) -> bool {
-        s.bit.unwrap_or(self.bht[self.place(s.last, s.seen)])
+        s.bit
+            .unwrap_or_else(|| self.bht[self.place(s.last, s.seen)])
     }
 
     /// The entry of its packet, if it is another branch's or jump's: the bit is that one's.
@@ -406,6 +408,7 @@ impl Predictor {
     }
 
     /// The history that the packet of a branch was looked up with, and its bit behind it.
+    #[inline(always)]
     pub(crate) fn history_with(&self, s: &Site) -> u32 {
         self.hash.advance(s.seen, self.bit(s))
     }

@@ -94,8 +94,9 @@ impl Straight {
         found
     }
 
+    #[inline(always)]
     pub fn transfers(&self) -> &[Transfer] {
-        &self.transfers[..usize::from(self.count)]
+        &self.transfers[..usize::from(self.count).min(MOST)]
     }
 }
 

@@ -275,10 +275,11 @@ impl Hart {
             Led::To(pc) => (pc, false),
             Led::Late(pc) => (pc, true),
         };
-        let t = self.config.timing;
+        let t = &self.config.timing;
+        let (redirect, return_delay) = (u64::from(t.btb_miss_jump), t.return_after_call);
         // The first packet there comes when the queue has room; the last one, when fetches go elsewhere.
         let queue = s.now.saturating_sub(t.fetch_queue.into());
-        let mut at = s.front.max(queue) + u64::from(bubble) * u64::from(t.btb_miss_jump);
+        let mut at = s.front.max(queue) + if bubble { redirect } else { 0 };
         // The other half of the branch's own packet has come with it.
         let mut straight = pc == s.behind && is_second_half(pc);
         at -= u64::from(straight && at > 0);
@@ -342,7 +343,7 @@ impl Hart {
                     }
                     Kind::Jump(_) => found,
                     Kind::Indirect(_) => target.map_or(Led::Nowhere, Led::To),
-                    Kind::Return => p.returns(target, now, t.return_after_call),
+                    Kind::Return => p.returns(target, now, return_delay),
                 };
                 if let Kind::Jump(true) | Kind::Indirect(true) = c.kind {
                     p.push(last.wrapping_add(2), now);
@@ -362,7 +363,7 @@ impl Hart {
                 Led::To(to) => pc = to,
                 Led::Late(to) => {
                     pc = to;
-                    then += u64::from(t.btb_miss_jump);
+                    then += redirect;
                 }
             }
             at = then;
