@@ -4,10 +4,10 @@
 //! RTL: its history register and the redirections of its front end around accesses that miss.
 
 use crate::hart::Hart;
+use crate::place::RunPoint;
 use crate::pmp::Access;
 use crate::predict::is_second_half;
 use crate::preop::{is_branch, PreOp, ILLEGAL_LEN, QUIET, SPLIT};
-use crate::run::RunPoint;
 use crate::transfer::Kind;
 use crate::world::World;
 use nagori_isa::Op;

@@ -9,11 +9,10 @@ use crate::config::CoreTiming;
 use crate::context::FetchContext;
 use crate::hart::Hart;
 use crate::issue::front_packets;
-use crate::lines::Notice;
 use crate::mmu::Fault;
-use crate::pipeline::{
-    is_long, merge_pending, reads_memory, Near, Pending, Schedule, RELEASE, STORES,
-};
+use crate::operands::{is_long, reads_memory, Near, RELEASE};
+use crate::pending::{merge_pending, Pending, STORES};
+use crate::pipeline::Schedule;
 use crate::pmp::Access;
 use crate::predict::is_second_half;
 use crate::preop::{
@@ -25,6 +24,7 @@ use crate::trap::{cause, Trap};
 use crate::waits::{half_releases, stall};
 use crate::world::{AccessKind, World};
 use crate::wrong_path::{self, strays};
+use nagori_cache::Notice;
 use nagori_isa::{decode_with, inst_len};
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
@@ -751,7 +751,7 @@ impl Hart {
     }
 
     pub(crate) fn guard_page(&mut self, page: u64, ram_base: u64) -> bool {
-        let mask = !((1u64 << crate::mode::block_shift(self.timed)) - 1);
+        let mask = !((1u64 << crate::filter::block_shift(self.timed)) - 1);
         self.data
             .guard_page(page.wrapping_sub(ram_base >> 12), mask)
     }

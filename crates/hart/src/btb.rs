@@ -4,7 +4,7 @@
 //! The upper bits of branches and targets are in the table of pages. If one of its pages is replaced, all entries that
 //! use it mean addresses in the new page: they are found there, or lead there.
 
-use crate::tlb::Plru;
+use crate::plru::Plru;
 use serde::{Deserialize, Serialize};
 
 /// Pages in the table (`BTBParams`: `nPages`).

@@ -2,12 +2,11 @@
 //! must follow from caches, TLBs and marks.
 
 use crate::context::ContextId;
-use crate::filter::{FilterEntry, NEVER, SLOTS};
+use crate::filter::{block_shift, FilterEntry, NEVER, SLOTS};
 use crate::hart::Hart;
-use crate::lines::{LineState, Notice, NO_SLOT};
-use crate::mode::block_shift;
 use crate::tlb::NO_WAY;
 use crate::world::World;
+use nagori_cache::{LineState, Notice, NO_SLOT};
 
 impl Hart {
     /// Checks that every filter entry is justified: in timed mode its line is in

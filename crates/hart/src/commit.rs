@@ -6,11 +6,50 @@
 //! the last store in the stream to its address, whichever hart that was. (Reads of page tables by the MMU
 //! are not in the stream.) Cycles of different harts may be out of order.
 
-use crate::hart::Hart;
-use crate::preop::{PreOp, ILLEGAL_LEN};
-use crate::run::{End, RunPoint};
-use crate::world::{LineRequest, TrapEvent, World};
+use crate::preop::PreOp;
+use nagori_cache::LineKind;
 use nagori_isa::{Format, Op};
+
+/// One line transfer.
+#[derive(Clone, Copy, Debug)]
+pub struct LineRequest {
+    /// Core cycle at which the request leaves the core.
+    pub cycle: u64,
+    /// Physical address of the line.
+    pub line: u64,
+    /// Reason.
+    pub kind: LineKind,
+    /// Hart that asked.
+    pub hart: usize,
+    /// Program counter of the instruction.
+    pub pc: u64,
+    /// Privilege of the instruction (0 U, 1 S, 3 M).
+    pub privilege: u8,
+    /// Address-space identifier in force.
+    pub asid: u16,
+    /// For a write of an older state of the line, of which some cache has a newer one: the state's
+    /// number. See [`MemPort::line_aged`].
+    pub older: Option<u64>,
+}
+
+/// A trap or interrupt as it is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrapEvent {
+    /// Hart index.
+    pub hart: usize,
+    /// Core cycle.
+    pub cycle: u64,
+    /// Address of the instruction that trapped or was interrupted.
+    pub pc: u64,
+    /// Cause, with the interrupt bit.
+    pub cause: u64,
+    /// Trap value.
+    pub tval: u64,
+    /// Privilege before (0 U, 1 S, 3 M).
+    pub from: u8,
+    /// Privilege of the handler.
+    pub to: u8,
+}
 
 /// An event.
 #[derive(Clone, Copy, Debug)]
@@ -228,190 +267,17 @@ pub trait Observer {
 /// frequently used fields close together.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Record {
-    begun: Option<Begun>,
-    accesses: [Option<MemAccess>; 2],
-    stored: Option<bool>,
+    pub(crate) begun: Option<Begun>,
+    pub(crate) accesses: [Option<MemAccess>; 2],
+    pub(crate) stored: Option<bool>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Begun {
-    cycle: u64,
-    pc: u64,
-    word: u32,
-    privilege: u8,
-    fflags: u8,
-    op: PreOp,
-}
-
-impl Hart {
-    /// The previous instruction has been executed.
-    #[inline(always)]
-    pub(crate) fn commit_last<W: World>(&mut self, w: &mut W) {
-        if W::COMMITS {
-            self.commit(w, None);
-        }
-    }
-
-    /// An instruction is going to be executed.
-    #[inline(always)]
-    pub(crate) fn commit_begin<W: World>(&mut self, w: &mut W, p: &PreOp, at: RunPoint) {
-        if W::COMMITS {
-            self.record.begun = Some(Begun {
-                cycle: self.cycle + at.offset(),
-                pc: at.pc,
-                word: if w.wants_words() {
-                    self.raw_at(w, at.pc, p.len)
-                } else {
-                    0
-                },
-                privilege: self.privilege as u8,
-                fflags: self.csr.fflags,
-                op: *p,
-            });
-        }
-    }
-
-    /// The instruction has accessed memory or a device, and no filter has let it pass.
-    #[inline(always)]
-    pub(crate) fn commit_access<W: World>(
-        &mut self,
-        w: &mut W,
-        kind: AccessKind,
-        (vaddr, paddr): (u64, u64),
-        size: u8,
-        value: u128,
-    ) {
-        w.accessed(kind, paddr, size);
-        self.commit_passed::<W>(kind, (vaddr, paddr), size, value);
-    }
-
-    /// The instruction has accessed memory, by a filter or not.
-    #[inline(always)]
-    pub(crate) fn commit_passed<W: World>(
-        &mut self,
-        kind: AccessKind,
-        (vaddr, paddr): (u64, u64),
-        size: u8,
-        value: u128,
-    ) {
-        if W::COMMITS {
-            let [first, second] = &mut self.record.accesses;
-            let free = if first.is_none() { first } else { second };
-            *free = Some(MemAccess {
-                kind,
-                vaddr,
-                paddr,
-                size,
-                value: match size {
-                    1..16 => value & ((1 << (8 * size)) - 1),
-                    _ => value,
-                },
-            });
-        }
-    }
-
-    /// The instruction is an `sc`.
-    #[inline(always)]
-    pub(crate) fn commit_conditional<W: World>(&mut self, stored: bool) {
-        if W::COMMITS {
-            self.record.stored = Some(stored);
-        }
-    }
-
-    /// A run of instructions has ended. The last of them may have failed: a trap discards its
-    /// accesses, and is reported with it when it is taken; an instruction that is to be tried again
-    /// is not reported.
-    #[inline(always)]
-    pub(crate) fn commit_end<W: World>(&mut self, w: &mut W, end: &End) {
-        if W::COMMITS {
-            match end {
-                End::Trap(..) => self.record.accesses = [None; 2],
-                End::NotNow(_) => *self.record = Record::default(),
-                _ => self.commit(w, None),
-            }
-        }
-    }
-
-    /// A trap is going to be taken.
-    #[inline(always)]
-    pub(crate) fn commit_trap<W: World>(
-        &mut self,
-        w: &mut W,
-        trap: impl FnOnce(&Self) -> TrapEvent,
-    ) {
-        if W::COMMITS && self.record.begun.is_some() {
-            let trap = trap(self);
-            self.commit(w, Some(trap));
-        } else if W::TRAPS {
-            let trap = trap(self);
-            w.happened(&Event::Trap(&trap));
-        }
-    }
-
-    /// A line is written back.
-    #[inline(always)]
-    pub(crate) fn commit_write_back<W: World>(&self, w: &mut W, request: &LineRequest) {
-        if W::WRITE_BACKS {
-            w.happened(&Event::WriteBack(request));
-        }
-    }
-
-    fn commit<W: World>(&mut self, w: &mut W, trap: Option<TrapEvent>) {
-        let Record {
-            begun,
-            accesses,
-            stored,
-        } = std::mem::take(&mut *self.record);
-        let Some(b) = begun else { return };
-        let writes = match trap {
-            Some(_) => [None; 2],
-            None => self.written(w, &b),
-        };
-        w.happened(&Event::Commit(&Commit {
-            hart: self.id,
-            cycle: b.cycle,
-            pc: b.pc,
-            word: b.word,
-            op: (b.op.len != ILLEGAL_LEN).then_some(b.op.op),
-            privilege: b.privilege,
-            writes,
-            accesses,
-            stored,
-            trap,
-        }));
-    }
-
-    /// The registers that an instruction has written.
-    fn written<W: World>(&mut self, w: &mut W, b: &Begun) -> [Option<(Reg, u64)>; 2] {
-        use Format::*;
-        let p = &b.op;
-        let x = |h: &Self, r: u8| (1..32).contains(&r).then(|| (Reg::X(r), h.x[r as usize]));
-        let f = |h: &Self| Some((Reg::F(p.rd & 31), h.f[(p.rd & 31) as usize]));
-        let flags =
-            (self.csr.fflags != b.fflags).then_some((Reg::Csr(0x001), u64::from(self.csr.fflags)));
-        match p.op.info().format {
-            None | Fence | FenceI | Sfence | Store | B | FpStore | Cbo | Prefetch | Cflush
-            | Mark => [Option::None; 2],
-            R | I | Jalr | Load | Shift6 | Shift5 | LoadReserved | U | J | Unary | Amo | Cas => {
-                [x(self, p.rd), Option::None]
-            }
-            CasPair if p.rd < 32 => [x(self, p.rd), x(self, p.rd + 1)],
-            CasPair => [Option::None; 2],
-            Csr | CsrImm => {
-                // An instruction that sets or clears bits does not write the CSR if its mask is
-                // register zero or 0.
-                let writes = p.rs1 != 0 || matches!(p.op, Op::Csrrw | Op::Csrrwi);
-                let number = p.imm as u16 & 0xfff;
-                let value = if writes {
-                    self.csr(w, number)
-                } else {
-                    Option::None
-                };
-                [x(self, p.rd), value.map(|v| (Reg::Csr(number), v))]
-            }
-            FpLoad | FpMoveFromInt => [f(self), Option::None],
-            FpFma | FpArith | FpPair | FpUnary | FpFromInt => [f(self), flags],
-            FpCompare | FpToInt | FpMoveToInt => [x(self, p.rd), flags],
-        }
-    }
+pub(crate) struct Begun {
+    pub(crate) cycle: u64,
+    pub(crate) pc: u64,
+    pub(crate) word: u32,
+    pub(crate) privilege: u8,
+    pub(crate) fflags: u8,
+    pub(crate) op: PreOp,
 }

@@ -22,8 +22,7 @@
 //! run out of tags would be emptied, as a write of `satp` does; the comparison would stay the same.
 //! At present there are seven contexts, each with a fixed tag.
 
-use crate::hart::{Hart, Privilege};
-use crate::trap::status;
+use crate::privilege::Privilege;
 use serde::{Deserialize, Serialize};
 
 /// Bits of a key that hold the tag.
@@ -127,30 +126,6 @@ impl FetchContext {
     #[inline(always)]
     pub const fn bits(self) -> u64 {
         self.0
-    }
-}
-
-impl Hart {
-    /// The present context of loads and stores.
-    pub(crate) fn data_context(&self) -> ContextId {
-        let st = self.csr.mstatus;
-        ContextId::data(
-            self.data_privilege(),
-            st & status::SUM != 0,
-            st & status::MXR != 0,
-        )
-    }
-
-    /// The present context of instruction fetches.
-    #[inline(always)]
-    pub(crate) fn fetch_context(&self) -> FetchContext {
-        FetchContext::new(self.privilege, self.timed, self.generation)
-    }
-
-    /// The part of a fetch key besides the line.
-    #[inline(always)]
-    pub(crate) fn fetch_tag(&self) -> u64 {
-        ContextId::fetch_tag(self.privilege)
     }
 }
 

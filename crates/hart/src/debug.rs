@@ -2,8 +2,9 @@
 //! memory through a page table.
 
 use crate::csr::Moment;
-use crate::hart::{Hart, Privilege};
+use crate::hart::Hart;
 use crate::mmu::PADDR_BITS;
+use crate::privilege::Privilege;
 use crate::world::World;
 use nagori_isa::csr as table;
 use nagori_ram::GuestRam;

@@ -3,14 +3,14 @@
 use crate::bitmanip;
 use crate::csr::{CsrWrite, Moment};
 use crate::groups::{bit_ops, div_ops, fp_ops};
-use crate::hart::{Hart, Privilege};
+use crate::hart::Hart;
 use crate::mode::{Detailed, Mode};
 use crate::muldiv::divide;
-use crate::pipeline::STORES;
+use crate::pending::STORES;
+use crate::place::{End, RunPoint};
 use crate::pmp::Access;
 use crate::preop::{PreOp, ACTS, HAZARD, ILLEGAL_LEN, TARGET};
-use crate::run::End;
-use crate::run::RunPoint;
+use crate::privilege::Privilege;
 use crate::trap::{cause, status, NotNow, Trap, Undone};
 use crate::world::{AccessKind, Marker, World};
 use nagori_isa::{Format, Op};
@@ -666,8 +666,3 @@ impl Hart {
 
 /// Distance of an address at which no store is that a load could run into.
 pub const ELSEWHERE: u64 = 0x800;
-
-/// x1 and x5 hold return addresses by convention.
-pub fn is_link(r: u8) -> bool {
-    r == 1 || r == 5
-}

@@ -3,66 +3,11 @@
 //! page is certainly in the DTLB.
 
 use crate::config::CacheGeometry;
-use crate::context::TAG;
-pub use crate::lines::SLOTS;
-use crate::lines::{Tags, NO_SLOT};
+pub use crate::entry::{FilterEntry, EMPTY, NEVER};
 use crate::uses::Uses;
+pub use nagori_cache::SLOTS;
+use nagori_cache::{Tags, NO_SLOT};
 use serde::{Deserialize, Serialize};
-
-/// A tag that no access has.
-pub const NEVER: u64 = u64::MAX;
-
-/// One entry. A key is the block's address with the context's tag in bits 5..3 (see `context`);
-/// a misaligned access has other low bits and so never matches.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[repr(C)]
-pub struct FilterEntry {
-    /// Key under which loads may pass.
-    pub read: u64,
-    /// Key under which stores may pass.
-    pub write: u64,
-    /// Added to the virtual address gives the offset in guest memory.
-    pub delta: u64,
-    /// Index of the line in L1D (timed mode).
-    pub l1: u16,
-    /// DTLB entry of the page (timed mode).
-    pub way: u8,
-    /// Low bits of the core cycle of the last access that has passed (timed mode): see `uses`.
-    #[serde(skip)]
-    pub used: u32,
-}
-
-impl FilterEntry {
-    /// The key under which accesses may pass; [`NEVER`] if it is empty.
-    #[inline(always)]
-    pub(crate) fn key(&self) -> u64 {
-        if self.read != NEVER {
-            self.read
-        } else {
-            self.write
-        }
-    }
-
-    /// Virtual address of the block of 2^`shift` bytes that it covers; `None` if it is empty, or
-    /// not an entry for such blocks.
-    pub(crate) fn block(&self, shift: u32) -> Option<u64> {
-        let key = self.key();
-        let other = self.write == NEVER || self.write == key;
-        // Bits of a key below the block and beside the context are those of no aligned access.
-        let stray = key & ((1 << shift) - 1) & !TAG;
-        (key != NEVER && other && stray == 0).then_some(key & !((1 << shift) - 1))
-    }
-}
-
-/// An entry that matches nothing.
-pub const EMPTY: FilterEntry = FilterEntry {
-    read: NEVER,
-    write: NEVER,
-    delta: 0,
-    l1: 0,
-    way: 0xff,
-    used: 0,
-};
 
 /// Pages of the table behind the filter in functional mode.
 const PAGES: usize = 1 << 14;
@@ -415,6 +360,21 @@ impl Filter {
     /// All entries (for checks).
     pub fn iter(&self) -> impl Iterator<Item = &FilterEntry> {
         self.entries.iter()
+    }
+}
+
+/// Number of address bits within a block of the data filter, if its blocks are lines.
+const LINE_SHIFT: u32 = 6;
+/// Number of address bits within a block of the data filter, if its blocks are pages.
+const PAGE_SHIFT: u32 = 12;
+
+/// Number of address bits within a block of the data filter, by [`Mode::LINES`].
+#[inline(always)]
+pub const fn block_shift(lines: bool) -> u32 {
+    if lines {
+        LINE_SHIFT
+    } else {
+        PAGE_SHIFT
     }
 }
 

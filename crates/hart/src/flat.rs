@@ -1,8 +1,9 @@
 //! The smallest world: flat memory, no devices, fixed line latency.
 
+use crate::commit::LineRequest;
 use crate::config::HartConfig;
-use crate::lines::Coherence;
-use crate::world::{Bus, BusFault, LineRequest, MemPort, Observer, Requester, World};
+use crate::world::{Bus, BusFault, MemPort, Observer, Requester, World};
+use nagori_cache::Coherence;
 use nagori_ram::{GuestRam, RamError};
 
 /// Memory at a base address and nothing else; `time` counts cycles.

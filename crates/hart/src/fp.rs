@@ -3,23 +3,13 @@
 
 use crate::groups::{fp_ops, match_group};
 use crate::hart::Hart;
+use crate::nanbox::{unbox, BOX};
 use crate::preop::PreOp;
 use crate::trap::status;
 use nagori_softfloat::*;
 
-const BOX: u64 = 0xffff_ffff_0000_0000;
-const NAN32: u32 = 0x7fc0_0000;
 const SIGN32: u32 = 1 << 31;
 const SIGN64: u64 = 1 << 63;
-
-#[inline(always)]
-pub(crate) fn unbox(v: u64) -> u32 {
-    if v >= BOX {
-        v as u32
-    } else {
-        NAN32
-    }
-}
 
 #[inline(always)]
 fn boxed(v: u32) -> u64 {

@@ -3,19 +3,11 @@
 //! Zero, infinity and NaN, and roots of negative numbers, need none. Otherwise the unit computes a bit a
 //! cycle, and one more where the first bit of the quotient is zero, or for a root with an even exponent.
 
-use crate::block::Block;
 use crate::config::CoreTiming;
-use crate::fp::unbox;
-use crate::hart::Hart;
-use crate::pipeline::{is_long, merge_pending, replay, Pending, Reg, FP_LONG, LONG};
-use crate::preop::{PreOp, AWAITS_DIVISION, AWAITS_LONG, COMES_LATE};
+use crate::nanbox::unbox;
+use crate::operands::{Reg, FP_LONG};
 use nagori_isa::Op;
 use serde::{Deserialize, Serialize};
-
-/// Whether the unit executes an instruction.
-pub fn divides_fp(op: Op) -> bool {
-    matches!(op, Op::FdivS | Op::FdivD | Op::FsqrtS | Op::FsqrtD)
-}
 
 /// A number that is neither zero nor infinite nor a NaN: its sign, its significand with the first bit at
 /// the top, and whether its exponent is odd.
@@ -49,7 +41,7 @@ fn normal(bits: u64, width: u32, fraction_bits: u32) -> Option<Normal> {
 }
 
 /// Cycles from the issue of a division or root to that of an instruction that uses its result.
-fn fp_divide_latency(t: &CoreTiming, op: Op, a: u64, b: u64) -> u32 {
+pub(crate) fn fp_divide_latency(t: &CoreTiming, op: Op, a: u64, b: u64) -> u32 {
     let single = |v: u64| normal(u64::from(unbox(v)), 32, 23);
     let double = |v: u64| normal(v, 64, 52);
     let (a, b, quotient, root) = match op {
@@ -70,7 +62,7 @@ fn fp_divide_latency(t: &CoreTiming, op: Op, a: u64, b: u64) -> u32 {
 /// What follows a division in its block, packed in 32 bits: the distance to the next instruction that the
 /// floating-point unit sees, or to the end of the block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Divided(u32);
+pub struct Divided(pub(crate) u32);
 
 impl Divided {
     const DISTANCE: u32 = 0x7f;
@@ -130,12 +122,12 @@ impl Divided {
     }
 
     /// Cycles until the result of some latency is there, at the next instruction or the end of the block.
-    fn left(self, latency: u32) -> u32 {
+    pub(crate) fn left(self, latency: u32) -> u32 {
         latency.saturating_sub(self.0 & Self::DISTANCE)
     }
 
     /// Cycles that the rest of the block waits, or the cycles that are left at its end, if so many are left there.
-    fn wait_for(self, left: u32, t: &CoreTiming) -> u32 {
+    pub(crate) fn wait_for(self, left: u32, t: &CoreTiming) -> u32 {
         if self.needs() || !self.is_awaited() {
             return left;
         }
@@ -155,29 +147,10 @@ pub(crate) fn until_free(left: u32, t: &CoreTiming, splits: bool) -> u32 {
 }
 
 /// A pending result of the unit, a pair of a [`Pending`](crate::pipeline::Pending).
-fn pending_division(rd: Reg, wait: u32) -> u32 {
+pub(crate) fn pending_division(rd: Reg, wait: u32) -> u32 {
     match wait {
         0 => 0,
         _ => u32::from(FP_LONG | rd & 31) << 8 | wait.min(255),
-    }
-}
-
-impl Hart {
-    /// A division or root of numbers begins. An instruction of the block that waits for it is charged
-    /// here; otherwise the result is pending at the end of the block.
-    pub(crate) fn fp_divide_time(&mut self, p: &PreOp, [a, b]: [u64; 2]) {
-        let t = &self.config.timing;
-        let divided = Divided::from_imm(p.imm);
-        let latency = fp_divide_latency(t, p.op, a, b);
-        let wait = divided.wait(latency, t);
-        if p.flags & COMES_LATE != 0 {
-            self.late.division = self.cycle + u64::from(divided.left(latency));
-            self.late.divided = divided.0;
-        } else if divided.is_awaited() {
-            self.cycle += u64::from(wait);
-        } else {
-            self.long = self.long & 0xffff | pending_division(p.rd, wait) << 16;
-        }
     }
 }
 
@@ -193,7 +166,7 @@ pub(crate) struct Late {
     /// end.
     pub division: u64,
     /// The [`Divided`] of that.
-    divided: u32,
+    pub(crate) divided: u32,
 }
 
 impl Late {
@@ -203,70 +176,9 @@ impl Late {
     }
 }
 
-impl Hart {
-    /// An instruction waits for results.
-    #[cold]
-    pub(crate) fn await_late(&mut self, p: &PreOp) {
-        if p.flags & AWAITS_LONG != 0 {
-            self.cycle = self.cycle.max(self.late.long);
-        }
-        if p.flags & AWAITS_DIVISION != 0 {
-            let left = self.late.division.saturating_sub(self.cycle);
-            let divided = Divided(self.late.divided);
-            let wait = divided.wait_for(left.min(u32::MAX.into()) as u32, &self.config.timing);
-            self.cycle += u64::from(wait);
-            // Also if it is tried again.
-            self.late.division = self.late.division.min(self.cycle);
-        }
-    }
-
-    /// The results of the units that are still pending where a block is left in front of one of its instructions, at
-    /// the hart's cycle.
-    #[cold]
-    pub(crate) fn left_open(&self, b: &Block, ops: &[PreOp], next: usize) -> Pending {
-        if !self.timed {
-            return 0;
-        }
-        type Unit = (fn(Op) -> bool, u8, Reg, u64);
-        let units: [Unit; 2] = [
-            (is_long, AWAITS_LONG, LONG, self.late.long),
-            (divides_fp, AWAITS_DIVISION, FP_LONG, self.late.division),
-        ];
-        units.into_iter().fold(0, |all, (has, awaits, code, at)| {
-            let last = ops[..next].iter().rposition(|p| has(p.op));
-            let Some(n) = last.filter(|n| ops[*n].flags & COMES_LATE != 0) else {
-                return all;
-            };
-            let user = ops[n + 1..].iter().position(|p| p.flags & awaits != 0);
-            let cost = match user.map(|k| k + n + 1) {
-                Some(k) if k < next => return all,
-                Some(k) => ops[k].cost.into(),
-                None => b.cost,
-            };
-            let left = (at + u64::from(cost)).saturating_sub(self.cycle);
-            let rd = ops[n].rd & 31;
-            merge_pending(all, code | rd, left.min(u32::MAX.into()) as u32)
-        })
-    }
-
-    /// The results that are pending at the end of a block, as far as that follows from its run, which has begun at a
-    /// cycle.
-    #[inline(always)]
-    pub(crate) fn open_results(&self, b: &Block, begun: u64) -> Pending {
-        let own = self.long & b.open;
-        let late = |code: u8, at: u64| match at.saturating_sub(begun).min(255) {
-            0 => 0,
-            left => u32::from(code) << 8 | left as u32,
-        };
-        Pending::from(match b.late {
-            [0, 0] => own,
-            [long, 0] => own | late(long, self.late.long),
-            [0, division] => own | late(division, self.late.division) << 16,
-            [long, division] => {
-                late(long, self.late.long) | late(division, self.late.division) << 16
-            }
-        })
-    }
+/// Cycles after which an instruction is tried again.
+pub(crate) fn replay(t: &CoreTiming, splits: bool) -> u32 {
+    t.replay.max(1) + u32::from(splits)
 }
 
 #[cfg(test)]

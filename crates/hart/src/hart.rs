@@ -1,105 +1,26 @@
 //! State of one hart, and the functions that keep its derived state consistent.
 
+use crate::area::Area;
+use crate::awaited::Awaited;
 use crate::commit::Record;
 use crate::config::{Ext, HartConfig, HartError};
 use crate::csr::Csrs;
-use crate::engine::Area;
 use crate::events::Mix;
 use crate::filter::{Filter, Pages};
 use crate::fpdiv::Late;
 use crate::hpm::Modes;
-use crate::lines::{Awaited, Tags};
 use crate::loads::Loads;
-use crate::pipeline::Pending;
+use crate::pending::Pending;
+use crate::place::{Resume, Stopped};
 use crate::pmp::Pmp;
 use crate::predict::Predictor;
-use crate::run::{Resume, Stopped};
+use crate::privilege::Privilege;
+use crate::stats::HartStats;
 use crate::straight::Seen;
 use crate::tlb::{Tlb, WalkCache};
 use crate::trap::{irq, status, Futile};
 use crate::trigger::Triggers;
-use crate::world::LineKind;
-use nagori_counters::{counters, is_zero};
-use serde::{Deserialize, Serialize};
-
-/// Privilege modes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-#[repr(u8)]
-pub enum Privilege {
-    /// User.
-    User = 0,
-    /// Supervisor.
-    Supervisor = 1,
-    /// Machine.
-    Machine = 3,
-}
-
-impl Privilege {
-    /// From the two bits of mstatus.MPP; the reserved value counts as user.
-    pub fn from_bits(b: u64) -> Self {
-        match b {
-            3 => Self::Machine,
-            1 => Self::Supervisor,
-            _ => Self::User,
-        }
-    }
-}
-
-counters! {
-    /// Event counters of a hart.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct HartStats {
-        /// L1D misses of loads.
-        pub l1d_load_misses: u64,
-        /// L1D misses of stores and atomics.
-        pub l1d_store_misses: u64,
-        /// L1D misses of page walks.
-        pub l1d_walk_misses: u64,
-        /// Lines that were present but had to be made writable.
-        pub l1d_upgrades: u64,
-        /// Dirty lines written back on replacement.
-        pub l1d_writebacks: u64,
-        /// Dirty lines written back by flush and clean instructions.
-        pub l1d_flushes: u64,
-        /// Dirty lines of other caches written back for this hart.
-        pub probes: u64,
-        /// L1I misses.
-        pub l1i_misses: u64,
-        /// Data TLB misses.
-        pub dtlb_misses: u64,
-        /// Instruction TLB misses.
-        pub itlb_misses: u64,
-        /// Mispredicted branches and jumps.
-        pub mispredicts: u64,
-        /// Data TLB misses of stores and atomics.
-        #[serde(default, skip_serializing_if = "is_zero")]
-        pub dtlb_store_misses: u64,
-        /// Cycles spent waiting for lines (data, walks, instructions).
-        pub memory_stall_cycles: u64,
-        /// Cycles in which a load that has missed L1D is under way; on a core that waits for loads, those of them that
-        /// are among the former.
-        #[serde(default, skip_serializing_if = "is_zero")]
-        pub load_stall_cycles: u64,
-        /// Cycles as in `load_stall_cycles`, for lines that the first outer cache level had.
-        #[serde(default, skip_serializing_if = "is_zero")]
-        pub l2_stall_cycles: u64,
-        /// Cycles as in `load_stall_cycles`, for lines that a level behind it had.
-        #[serde(default, skip_serializing_if = "is_zero")]
-        pub llc_stall_cycles: u64,
-        /// Loads from devices.
-        #[serde(default, skip_serializing_if = "is_zero")]
-        pub device_loads: u64,
-        /// Stores to devices.
-        #[serde(default, skip_serializing_if = "is_zero")]
-        pub device_stores: u64,
-        /// Exceptions taken.
-        pub exceptions: u64,
-        /// Interrupts taken.
-        pub interrupts: u64,
-        /// Cycles spent in wfi.
-        pub idle_cycles: u64,
-    }
-}
+use nagori_cache::{LineKind, Tags};
 
 /// Why `run` returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,8 +2,7 @@
 //! that execute it.
 
 use crate::config::{CoreTiming, Pipes};
-use crate::fpdiv::divides_fp;
-use crate::pipeline::{is_long, operands, orders, Reg};
+use crate::operands::{divides_fp, is_long, operands, orders, Reg};
 use crate::preop::{PreOp, ILLEGAL_LEN};
 use nagori_isa::{Format, Inst, Op};
 

@@ -1,23 +1,16 @@
 //! Data accesses that miss the filter: alignment, translation, protection, caches, devices;
 //! atomics; cache-block operations.
 
+use crate::access::{read_ram, write_ram, Place, Wanted};
 use crate::filter::{FilterEntry, NEVER, SLOTS};
-use crate::hart::{Hart, Privilege};
+use crate::hart::Hart;
 use crate::mmu::Fault;
-use crate::mode::{Mode, Wanted};
+use crate::mode::Mode;
+use crate::place::RunPoint;
 use crate::pmp::Access;
-use crate::run::RunPoint;
+use crate::privilege::Privilege;
 use crate::trap::{cause, Trap, Undone};
 use crate::world::{AccessKind, Requester, World};
-
-/// A physical place that an access resolved to.
-#[derive(Clone, Copy, Debug)]
-pub enum Place {
-    /// Offset in guest memory.
-    Ram(u64),
-    /// Physical address of a device register.
-    Device(u64),
-}
 
 impl Hart {
     fn misaligned(va: u64, size: u8, access: Access) -> Result<(), Trap> {
@@ -494,28 +487,4 @@ impl Hart {
         self.wrote_at(w, va & !63, offset, 64, 0);
         Ok(())
     }
-}
-
-#[inline(always)]
-pub(crate) fn read_ram<W: World>(w: &W, offset: u64, size: u8) -> u64 {
-    let m = w.ram();
-    match size {
-        1 => m.read_u8(offset).map(u64::from),
-        2 => m.read_u16(offset).map(u64::from),
-        4 => m.read_u32(offset).map(u64::from),
-        _ => m.read_u64(offset),
-    }
-    .unwrap_or(0)
-}
-
-#[inline]
-pub(crate) fn write_ram<W: World>(w: &W, offset: u64, size: u8, value: u64) {
-    let m = w.ram();
-    // In range by construction: the offset was checked and the access is aligned.
-    let _ = match size {
-        1 => m.write_u8(offset, value as u8),
-        2 => m.write_u16(offset, value as u16),
-        4 => m.write_u32(offset, value as u32),
-        _ => m.write_u64(offset, value),
-    };
 }

@@ -3,16 +3,17 @@
 //! Two-stage translation (the hypervisor extension) would put a second walk
 //! behind `read_pte` and the leaf address; nothing else depends on it.
 
+use crate::access::write_ram;
 use crate::again::WALK_AGAIN;
-use crate::hart::{Hart, Privilege};
-use crate::lines::{Awaits, Side, Why, NO_SLOT};
-use crate::mem::write_ram;
+use crate::hart::Hart;
 use crate::parallel::exchange;
+use crate::place::RunPoint;
 use crate::pmp::Access;
-use crate::run::RunPoint;
+use crate::privilege::Privilege;
 use crate::tlb::{TlbHit, NO_WAY};
 use crate::trap::{cause, status, NotNow, Trap, Undone};
-use crate::world::{AccessKind, LineKind, World};
+use crate::world::{AccessKind, World};
+use nagori_cache::{Awaits, LineKind, Side, Why, NO_SLOT};
 
 const V: u64 = 1;
 const R: u64 = 1 << 1;

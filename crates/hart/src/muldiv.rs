@@ -2,14 +2,14 @@
 
 use crate::config::CoreTiming;
 use crate::groups::{div_ops, match_group};
-use crate::hart::Hart;
-use crate::pipeline::{Long, LONG};
-use crate::preop::{PreOp, COMES_LATE};
+use crate::operands::LONG;
+use crate::pipeline::Long;
+use crate::preop::PreOp;
 use nagori_isa::Op;
 
 /// Latency of a multiplication: a cycle for each byte of `rs1` that is not zero, up to a limit. The
 /// upper half of a product takes all steps.
-fn mul_latency(t: &CoreTiming, op: Op, rs1: u64) -> u32 {
+pub(crate) fn mul_latency(t: &CoreTiming, op: Op, rs1: u64) -> u32 {
     let (value, max) = match op {
         Op::Mul => (rs1, t.mul_max),
         Op::Mulw => (rs1 & 0xffff_ffff, t.mulw_max),
@@ -21,7 +21,7 @@ fn mul_latency(t: &CoreTiming, op: Op, rs1: u64) -> u32 {
 
 /// Latency of a division: a step for each of the 64 bits, but for those that are skipped, and one for
 /// each change of sign.
-fn div_latency(t: &CoreTiming, op: Op, a: u64, b: u64) -> u32 {
+pub(crate) fn div_latency(t: &CoreTiming, op: Op, a: u64, b: u64) -> u32 {
     use Op::*;
     let word = matches!(op, Divw | Divuw | Remw | Remuw);
     let signed = matches!(op, Div | Rem | Divw | Remw);
@@ -54,32 +54,6 @@ fn div_latency(t: &CoreTiming, op: Op, a: u64, b: u64) -> u32 {
         _ => 64 - skipped,
     };
     (t.div_base + steps).min(t.div_max) + signs
-}
-
-impl Hart {
-    /// A multiplication: see [`Hart::long_result`].
-    pub(crate) fn mul_time(&mut self, p: &PreOp, rs1: u64) {
-        self.long_result(p, mul_latency(&self.config.timing, p.op, rs1));
-    }
-
-    /// A division: see [`Hart::long_result`].
-    pub(crate) fn div_time(&mut self, p: &PreOp, a: u64, b: u64) {
-        self.long_result(p, div_latency(&self.config.timing, p.op, a, b));
-    }
-
-    /// A multiplication or division of some latency begins. An instruction of the block that waits for
-    /// it is charged here; otherwise the result is pending at the end of the block.
-    fn long_result(&mut self, p: &PreOp, latency: u32) {
-        let long = Long::from_imm(p.imm);
-        let wait = long.wait(latency, self.config.timing.writeback);
-        if p.flags & COMES_LATE != 0 {
-            self.late.long = self.cycle + u64::from(wait);
-        } else if long.is_awaited() {
-            self.cycle += u64::from(wait);
-        } else {
-            self.long = self.long & 0xffff << 16 | pending_long(p.rd, wait);
-        }
-    }
 }
 
 /// A pending result of the unit for multiplication and division, a pair of a [`Pending`](crate::pipeline::Pending).

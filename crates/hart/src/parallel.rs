@@ -5,10 +5,10 @@
 //! begins with [`Hart::poll_notices`] and ends with [`World::release`], so a filter is only changed
 //! by its hart, under the lock, when no notice of another hart is pending.
 
+use crate::access::read_ram;
 use crate::hart::Hart;
-use crate::lines::Notice;
-use crate::mem::read_ram;
 use crate::world::World;
+use nagori_cache::Notice;
 use nagori_ram::GuestRam;
 
 /// Replaces a scalar of 4 or 8 bytes by what `f` makes of it, in one step; what was there.

@@ -1,6 +1,6 @@
 //! What is under way at the end of a block: results and units, and stores that are not written.
 
-use crate::pipeline::log_bytes;
+use crate::operands::log_bytes;
 use nagori_isa::Op;
 
 /// Results still on their way and units still busy: two (register or unit, cycles)

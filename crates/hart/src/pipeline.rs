@@ -5,47 +5,15 @@
 //! and translator charge the same cycles.
 
 use crate::config::CoreTiming;
-pub use crate::fpdiv::divides_fp;
-use crate::fpdiv::Divided;
+use crate::fpdiv::{replay, Divided};
 use crate::issue::pipes_of;
+pub use crate::operands::{divides_fp, is_long, operands, Near, FP_LONG, LONG};
+use crate::operands::{
+    is_fp, log_bytes, memory, orders, writes_integer, Memory, Reg, FENCE, FP, RELEASE, WHAT,
+};
 pub use crate::pending::{merge_pending, pending_after, pending_pairs, Pending, Unwritten, STORES};
 use crate::preop::PreOp;
 use nagori_isa::{Format, Inst, Op};
-
-/// A register as the scoreboard sees it: 1..=31 integer, 32..=63 floating point; 0 none.
-pub(crate) type Reg = u8;
-
-fn x(r: u8) -> Reg {
-    r
-}
-fn f(r: u8) -> Reg {
-    r + 32
-}
-
-/// Registers read (0 is none) and the one written.
-pub fn operands(i: &Inst) -> ([Reg; 3], Reg) {
-    use Format::*;
-    match i.op.info().format {
-        None | Fence | FenceI => ([0; 3], 0),
-        R | Sfence => ([x(i.rs1), x(i.rs2), 0], x(i.rd)),
-        I | Jalr | Load | Shift6 | Shift5 | LoadReserved | Csr => ([x(i.rs1), 0, 0], x(i.rd)),
-        Store | B => ([x(i.rs1), x(i.rs2), 0], 0),
-        U | J | CsrImm => ([0; 3], x(i.rd)),
-        Unary => ([x(i.rs1), 0, 0], x(i.rd)),
-        Amo => ([x(i.rs1), x(i.rs2), 0], x(i.rd)),
-        // Of a pair, the first stands for both.
-        Cas | CasPair => ([x(i.rs1), x(i.rs2), x(i.rd)], x(i.rd)),
-        FpLoad => ([x(i.rs1), 0, 0], f(i.rd)),
-        FpStore => ([x(i.rs1), f(i.rs2), 0], 0),
-        FpFma => ([f(i.rs1), f(i.rs2), f(i.rs3)], f(i.rd)),
-        FpArith | FpPair => ([f(i.rs1), f(i.rs2), 0], f(i.rd)),
-        FpUnary => ([f(i.rs1), 0, 0], f(i.rd)),
-        FpCompare => ([f(i.rs1), f(i.rs2), 0], x(i.rd)),
-        FpToInt | FpMoveToInt => ([f(i.rs1), 0, 0], x(i.rd)),
-        FpFromInt | FpMoveFromInt => ([x(i.rs1), 0, 0], f(i.rd)),
-        Cbo | Prefetch | Cflush | Mark => ([x(i.rs1), 0, 0], 0),
-    }
-}
 
 /// Issue cycles and result latency of an instruction.
 struct Cost {
@@ -129,93 +97,6 @@ fn cost(t: &CoreTiming, i: &Inst) -> Cost {
     }
 }
 
-/// Whether an instruction writes an integer register in its last stage; x0 counts as one.
-pub(crate) fn writes_integer(op: Op) -> bool {
-    use Format::*;
-    match op.info().format {
-        // A marker is a hint, `slti` to x0.
-        R | I | Jalr | Load | Shift6 | Shift5 | LoadReserved | Csr | U | J | CsrImm | Unary
-        | Amo | Cas | CasPair | FpCompare | FpToInt | FpMoveToInt | Mark => true,
-        None | Fence | FenceI | Sfence | Store | B | FpLoad | FpStore | FpFma | FpArith
-        | FpPair | FpUnary | FpFromInt | FpMoveFromInt | Cbo | Prefetch | Cflush => false,
-    }
-}
-
-/// Whether the unit for multiplication and division executes an instruction: how long it takes follows
-/// from its operands.
-pub fn is_long(op: Op) -> bool {
-    use Op::*;
-    matches!(
-        op,
-        Mul | Mulh | Mulhsu | Mulhu | Mulw | Div | Divu | Rem | Remu | Divw | Divuw | Remw | Remuw
-    )
-}
-
-/// Whether the floating-point unit sees an instruction.
-pub(crate) fn is_fp(op: Op) -> bool {
-    use Format::*;
-    matches!(
-        op.info().format,
-        FpLoad
-            | FpStore
-            | FpFma
-            | FpArith
-            | FpPair
-            | FpUnary
-            | FpCompare
-            | FpToInt
-            | FpMoveToInt
-            | FpFromInt
-            | FpMoveFromInt
-    )
-}
-
-/// What an access does to memory.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Memory {
-    Load,
-    Store,
-    /// Atomics and store conditional: both.
-    Both,
-}
-
-fn memory(op: Op) -> Option<Memory> {
-    use Format::*;
-    Some(match op.info().format {
-        Load | FpLoad | LoadReserved => Memory::Load,
-        Store | FpStore => Memory::Store,
-        Amo | Cas | CasPair => Memory::Both,
-        _ => return Option::None,
-    })
-}
-
-/// Whether an instruction reads memory.
-pub(crate) fn reads_memory(op: Op) -> bool {
-    memory(op).is_some_and(|m| m != Memory::Store)
-}
-
-/// The binary logarithm of the bytes that an access to memory moves.
-pub(crate) fn log_bytes(op: Op) -> u8 {
-    use Op::*;
-    match op {
-        Lb | Lbu | Sb => 0,
-        Lh | Lhu | Sh => 1,
-        Ld | Fld | Sd | Fsd | LrD | ScD | AmoswapD | AmoaddD | AmoxorD | AmoandD | AmoorD
-        | AmominD | AmomaxD | AmominuD | AmomaxuD | AmocasD | AmocasQ => 3,
-        _ => 2,
-    }
-}
-
-/// What a load has to know of the stores close in front of it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Near {
-    /// The last store and the last but one may still wait to be written when the load arrives.
-    pub stores: [bool; 2],
-    /// The binary logarithm of the bytes at which addresses are compared, for each: that of the
-    /// larger access.
-    pub granules: [u8; 2],
-}
-
 /// A store.
 #[derive(Clone, Copy)]
 struct Stored {
@@ -270,23 +151,8 @@ impl Long {
     }
 }
 
-/// The bits of the register of a pending result that say what it is: 0 and [`FP`] of the pipeline itself, with the
-/// register's number below.
-pub(crate) const WHAT: Reg = 0xe0;
-/// A floating-point register that a load writes.
-pub(crate) const FP: Reg = 0x20;
 /// A floating-point register that the FPU writes: single precision, double, and all else.
 const FPU: [Reg; 3] = [0x40, 0x60, 0xc0];
-/// A result of the unit for multiplication and division, which waits for a cycle in which nothing else is written.
-pub const LONG: Reg = 0x80;
-
-/// As [`LONG`], a result of the divider of the floating-point unit, which no instruction of that unit passes; with the
-/// number of its register as an integer's.
-pub const FP_LONG: Reg = 0xa0;
-/// The order of memory accesses around a fence.
-pub(crate) const FENCE: Reg = 0xe1;
-/// The last memory access, for an atomic or a `fence.i` that comes after it in order.
-pub(crate) const RELEASE: Reg = 0xe2;
 
 /// Where a floating-point result is pending that an instruction writes to a register of a number.
 fn fp_pending(op: Op, number: u8) -> Reg {
@@ -329,12 +195,6 @@ pub(crate) fn waits_for(i: &Inst, reg: Reg) -> bool {
 /// Whether an instruction comes after all accesses in front of it: a release, or `fence.i`.
 fn releases(i: &Inst) -> bool {
     i.op == Op::FenceI || orders(i.op) && i.rm & 1 != 0
-}
-
-/// Whether an instruction has bits that order it with other accesses.
-pub(crate) fn orders(op: Op) -> bool {
-    use Format::{Amo, Cas, CasPair, LoadReserved};
-    matches!(op.info().format, Amo | LoadReserved | Cas | CasPair)
 }
 
 pub(crate) fn accesses_fp_csr(i: &Inst) -> bool {
@@ -684,11 +544,6 @@ impl<'a> Schedule<'a> {
         }
         (self.longs, open.is_some())
     }
-}
-
-/// Cycles after which an instruction is tried again.
-pub(crate) fn replay(t: &CoreTiming, splits: bool) -> u32 {
-    t.replay.max(1) + u32::from(splits)
 }
 
 /// Cycles from the access to memory of an instruction in the same pipeline to the cycle in which the

@@ -9,11 +9,19 @@
 
 use crate::btb::Btb;
 use crate::config::{CoreTiming, PredictorGeometry};
-use crate::hart::Hart;
-use crate::issue::front_packets;
-use crate::preop::{packets, PreOp};
-use crate::waits::{waits_for_half, JUMPED, LONGEST};
 use serde::{Deserialize, Serialize};
+
+/// Bit of `Predictor::landed`: a jump has led there. The bits above count cycles until the packet's other half is
+/// there.
+pub(crate) const JUMPED: u32 = 1;
+
+/// Most cycles that a result can be on its way, and so a half wait for it.
+pub(crate) const LONGEST: u32 = 256;
+
+/// What `Predictor::landed` is if the other half comes after some cycles.
+pub const fn waits_for_half(cycles: u32) -> u32 {
+    JUMPED | cycles << 1
+}
 
 /// What the front end would have done with a control transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -194,7 +202,7 @@ pub const BIT: u32 = 2;
 pub const SEEN_SHIFT: u32 = 2;
 
 /// [`Predictor::passed`] behind a branch whose packet has a bit of the history table.
-fn passed(seen: u32, bit: bool) -> u32 {
+pub(crate) fn passed(seen: u32, bit: bool) -> u32 {
     seen << SEEN_SHIFT | BRANCHED | if bit { BIT } else { 0 }
 }
 
@@ -336,7 +344,7 @@ impl Predictor {
 
     /// The history that the packet of an address was looked up with; a block that begins at another one has come there
     /// straight.
-    fn sees(&self, begin: u64, at: u64) -> u32 {
+    pub(crate) fn sees(&self, begin: u64, at: u64) -> u32 {
         let packets = (at >> 2).wrapping_sub(begin >> 2);
         match (self.goes_on(begin), packets) {
             (true, 0) => self.passed >> SEEN_SHIFT,
@@ -549,7 +557,7 @@ impl Predictor {
     }
 
     /// The front end is told to fetch from a pc; its packet is there now.
-    fn restart(&mut self, pc: u64, now: u64) {
+    pub(crate) fn restart(&mut self, pc: u64, now: u64) {
         self.front = now;
         self.near = self.history;
         self.lands(pc, 2);
@@ -623,99 +631,6 @@ impl Predictor {
     pub(crate) fn gives_up(&mut self) {
         self.hidden = None;
         self.astray = None;
-    }
-}
-
-impl Hart {
-    /// Where the last instruction of a block stands in the stream of packets.
-    #[inline(always)]
-    pub(crate) fn site(&self, pc: u64, p: &PreOp) -> Site {
-        let begin = pc.wrapping_sub(p.off.into());
-        let behind = pc.wrapping_add(p.len.into());
-        let last = behind.wrapping_sub(2);
-        let before = packets(begin, behind.wrapping_sub(begin));
-        let cycles = u32::from(p.cost) + 1;
-        let before = u64::from(front_packets(&self.config.timing, before, cycles));
-        let front = self.predictor.front + before;
-        let now = self.cycle + u64::from(p.cost) + 1;
-        let half = last == begin && is_second_half(last);
-        let within = half && self.predictor.landed == 0;
-        let passed = self.predictor.passed;
-        Site {
-            last,
-            behind,
-            seen: self.predictor.sees(begin, last),
-            within,
-            bit: (within && passed & BRANCHED != 0).then_some(passed & BIT != 0),
-            blind: half && !within,
-            front,
-            before,
-            now,
-            waiting: now.saturating_sub(front),
-        }
-    }
-
-    /// Charges what a prediction costs.
-    #[inline(always)]
-    pub(crate) fn predicted(&mut self, o: Outcome, s: &Site, taken: bool) {
-        match o {
-            Outcome::Right => {}
-            Outcome::Late => self.mispredicted(true, s, taken),
-            Outcome::Wrong(_) => self.mispredicted(false, s, taken),
-        }
-    }
-
-    #[cold]
-    fn mispredicted(&mut self, late: bool, s: &Site, taken: bool) {
-        let t = &self.config.timing;
-        let (queue, bubble) = (u64::from(t.fetch_queue), u64::from(t.btb_miss_jump));
-        let cycles = u64::from(t.mispredict);
-        let front = if late {
-            let front = s.front.max(s.now.saturating_sub(queue)) + bubble;
-            let wait = front.saturating_sub(s.now);
-            if wait > 0 {
-                self.cycle += wait;
-                self.redirect = wait;
-                self.predictor.bubble = s.now + wait;
-            }
-            front
-        } else {
-            self.stats.mispredicts += 1;
-            self.cycle += cycles;
-            self.redirect = cycles;
-            s.now + cycles
-        };
-        // The end of the block adds its packets.
-        let p = &mut self.predictor;
-        p.front = front.saturating_sub(s.before);
-        if !late && !taken {
-            p.lands(s.behind, 2);
-        }
-    }
-
-    /// The first instruction of a block is in two packets. The first holds nothing else if it was jumped
-    /// to, and takes a cycle by itself, unless it could be taken before.
-    #[inline(always)]
-    pub(crate) fn await_packet(&mut self) {
-        self.cycle += u64::from(self.predictor.landed >> 1);
-        self.cycle += u64::from(self.cycle < self.predictor.front);
-    }
-
-    /// The block at `begin` ends in front of the instruction at `to`, which begins another one. What
-    /// the front end knows then is what it would have known within the block.
-    pub(crate) fn cut(&mut self, begin: u64, to: u64) {
-        if self.timed && begin != to {
-            self.predictor.front += u64::from(packets(begin, to.wrapping_sub(begin)));
-            if self.config.timing.pipes.any() {
-                self.predictor.front = self.predictor.front.min(self.cycle);
-            }
-            self.predictor.falls_through(begin, to);
-        }
-    }
-
-    /// The instruction at the hart's pc is fetched anew.
-    pub(crate) fn refetch(&mut self) {
-        self.predictor.restart(self.pc, self.cycle);
     }
 }
 

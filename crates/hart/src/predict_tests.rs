@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::config::HartConfig;
-use crate::waits::waits_for_half;
+use crate::hart::Hart;
+use crate::predict::waits_for_half;
 
 fn predictor() -> Predictor {
     Predictor::new(HartConfig::rocket().predictor)

@@ -1,8 +1,8 @@
 //! An instruction as blocks hold it, and what blocks have to know of instructions.
 
+use crate::ahead::Ahead;
+use crate::operands::{operands, orders, Near};
 use crate::pending::overlap_bits;
-use crate::pipeline::{operands, orders, Near};
-use crate::wrong_path::Ahead;
 use nagori_isa::{Extensions, Format, Inst, Op};
 
 /// An instruction ready to execute.

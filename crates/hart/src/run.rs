@@ -4,84 +4,15 @@ use crate::block::{Block, CodeCache};
 use crate::engine::{Engine, NoEngine, Ran, Within};
 use crate::filter::{FilterEntry, NEVER, SLOTS};
 use crate::hart::{Exit, Hart};
-use crate::lines::{Notice, Side};
 use crate::mode::{Detailed, Functional, Mode};
+use crate::place::{End, Resume, RunPoint, Stopped};
 use crate::pmp::Access;
 use crate::predict::{is_second_half, Astray};
-use crate::preop::{packets, PreOp, HAZARD, ILLEGAL_LEN, NEW_LINE, QUIET};
+use crate::preop::{packets, PreOp, HAZARD, ILLEGAL_LEN, NEW_LINE};
 use crate::trap::{cause, NotNow, Trap, Undone};
 use crate::world::World;
+use nagori_cache::{Notice, Side};
 use nagori_isa::{Format, Op};
-use serde::{Deserialize, Serialize};
-
-/// How a block ended.
-#[derive(Debug)]
-pub enum End {
-    /// Every instruction retired; the hart's pc is set.
-    Done,
-    /// The instruction at this index trapped.
-    Trap(usize, Trap),
-    /// The instruction at this index has to wait, and be executed again.
-    NotNow(usize),
-    /// Left after the instruction at this index.
-    Left(usize),
-    /// An observer has the hart stand in front of the instruction at this index.
-    Stopped(usize),
-}
-
-impl End {
-    /// At the instruction at an index, which did not come to its end.
-    #[inline(always)]
-    pub(crate) fn undone(i: usize, why: Undone) -> Self {
-        match why {
-            Undone::Trap(t) => End::Trap(i, t),
-            Undone::NotNow => End::NotNow(i),
-        }
-    }
-}
-
-/// The place at which an observer has stopped a hart. Its `pc` is that of the next instruction;
-/// cycle and counters are those of the block's start, as always while a block runs.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Stopped {
-    block: u32,
-    /// Address of the block.
-    pc: u64,
-    /// The next instruction in it.
-    next: usize,
-    /// The limit of the run that was interrupted.
-    limit: Option<u64>,
-}
-
-/// The place in its block of an instruction that is to be executed again. The hart's `pc`, cycle
-/// and counters are those of the instruction; time and pending results continue as if the block had
-/// not been left.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Resume {
-    /// Address of the block.
-    pc: u64,
-    /// The instruction's number in it.
-    next: u32,
-    /// Whether its line was fetched before it had to wait.
-    fetched: bool,
-    /// Cycles from the start of the block to its issue.
-    cost: u32,
-    /// Addresses of the last store and of the one before.
-    pub last_stores: [u64; 2],
-}
-
-impl Resume {
-    /// The cycle, without the block's own so far, of a hart that stands there.
-    pub fn begun(&self, cycle: u64) -> u64 {
-        cycle - u64::from(self.cost)
-    }
-
-    /// Whether a hart with these counts may stand there.
-    pub fn fits(&self, cycle: u64, instret: u64) -> bool {
-        u64::from(self.next) <= instret && u64::from(self.cost) <= cycle
-    }
-}
 
 impl Hart {
     /// Where the block begins in which the hart stands, or that it begins next.
@@ -685,48 +616,5 @@ fn calls_environment(p: &PreOp, t: &Trap) -> bool {
         Op::Ecall => (cause::ECALL_U..=cause::ECALL_U + 3).contains(&t.cause),
         Op::Ebreak => p.len != ILLEGAL_LEN && t.cause == cause::BREAKPOINT,
         _ => false,
-    }
-}
-
-/// Where in a run of instructions something happens: cycles since the hart's
-/// `cycle` was last brought up to date, and the program counter.
-#[derive(Clone, Copy, Debug)]
-pub struct RunPoint {
-    pub(crate) pc: u64,
-    offset: u32,
-    /// See [`QUIET`].
-    pub(crate) quiet: bool,
-    /// See [`PreOp::splits`] and [`PreOp::branch`].
-    pub(crate) splits: bool,
-    pub(crate) branch: u8,
-}
-
-impl RunPoint {
-    #[inline(always)]
-    pub(crate) fn new(offset: u64, pc: u64) -> Self {
-        RunPoint {
-            pc,
-            offset: offset as u32,
-            quiet: false,
-            splits: false,
-            branch: 0,
-        }
-    }
-
-    /// At an instruction of the block at a pc.
-    #[inline(always)]
-    pub(crate) fn of(p: &PreOp, pc: u64) -> Self {
-        RunPoint {
-            pc: pc.wrapping_add(p.off.into()),
-            offset: p.cost.into(),
-            quiet: p.flags & QUIET != 0,
-            splits: p.splits(),
-            branch: p.branch,
-        }
-    }
-
-    #[inline(always)]
-    pub(crate) fn offset(self) -> u64 {
-        self.offset.into()
     }
 }

@@ -5,24 +5,25 @@
 //! use until `sfence.vma`, and hits in a fetch filter do not update the ITLB. Decoded blocks are
 //! not saved: they follow from memory.
 
+use crate::awaited::Awaited;
 use crate::block::{CodeCache, SavedCode};
 use crate::config::HartConfig;
 use crate::csr::Csrs;
 use crate::events::Mix;
-use crate::filter::{FilterEntry, SavedFilter, SLOTS};
+use crate::filter::{block_shift, FilterEntry, SavedFilter, SLOTS};
 use crate::fpdiv::Late;
-use crate::hart::{Hart, HartStats, Privilege};
+use crate::hart::Hart;
 use crate::hpm::Modes;
-use crate::lines::{Awaited, Coherence, SavedCoherence};
 use crate::loads::{Loads, SavedLoads};
-use crate::mode::block_shift;
-use crate::pipeline::{Pending, Unwritten};
+use crate::pending::{Pending, Unwritten};
+use crate::place::Resume;
 use crate::pmp::Pmp;
 use crate::predict::Predictor;
-use crate::run::Resume;
+use crate::privilege::Privilege;
+use crate::stats::HartStats;
 use crate::tlb::{Tlb, WalkCache, NO_WAY, SUPER_WAY};
 use crate::trigger::Triggers;
-use crate::world::LineKind;
+use nagori_cache::{Coherence, LineKind, SavedCoherence};
 use serde::{Deserialize, Serialize};
 
 /// Saved state that is invalid for such a hart. The text names the part.

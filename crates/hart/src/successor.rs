@@ -2,8 +2,8 @@
 
 use crate::block::CodeCache;
 use crate::hart::Hart;
-use crate::lines::Coherence;
 use crate::world::World;
+use nagori_cache::Coherence;
 
 impl CodeCache {
     /// Takes over the blocks of another cache whose pages (physical addresses) hold the same for `same`, and marks

@@ -1,8 +1,12 @@
 //! What the front end's decoder knows of an instruction: whether and how it transfers control. It looks at
 //! fewer bits than the pipeline, so that words that are no instructions may be jumps to it.
 
-use crate::exec::is_link;
 use nagori_isa::decode;
+
+/// x1 and x5 hold return addresses by convention.
+pub fn is_link(r: u8) -> bool {
+    r == 1 || r == 5
+}
 
 /// What an instruction is to the front end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -11,9 +11,7 @@
 //! reach [`Hart::data_trigger`]; [`Hart::fetch_trigger`] checks blocks of instructions before they
 //! run, and translated code has no links while there are execute triggers.
 
-use crate::hart::{Hart, Privilege};
 use crate::preop::{PreOp, ILLEGAL_LEN};
-use crate::trap::{cause, status, Trap};
 use nagori_isa::inst_len;
 use serde::{Deserialize, Serialize};
 
@@ -21,16 +19,16 @@ const TYPE: u32 = 60;
 const MCONTROL6: u64 = 6;
 const DISABLED: u64 = 15;
 
-const LOAD: u64 = 1;
-const STORE: u64 = 1 << 1;
-const EXECUTE: u64 = 1 << 2;
-const U: u64 = 1 << 3;
-const S: u64 = 1 << 4;
-const M: u64 = 1 << 6;
+pub(crate) const LOAD: u64 = 1;
+pub(crate) const STORE: u64 = 1 << 1;
+pub(crate) const EXECUTE: u64 = 1 << 2;
+pub(crate) const U: u64 = 1 << 3;
+pub(crate) const S: u64 = 1 << 4;
+pub(crate) const M: u64 = 1 << 6;
 const MATCH: u32 = 7;
 const SIZE: u32 = 16;
 /// It fired before the instruction.
-const HIT0: u64 = 1 << 22;
+pub(crate) const HIT0: u64 = 1 << 22;
 
 /// Values of the field `match`.
 mod compare {
@@ -49,8 +47,8 @@ const TINFO: u64 = 1 << 24 | 1 << MCONTROL6 | 1 << DISABLED;
 
 /// One trigger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Trigger {
-    data1: u64,
+pub(crate) struct Trigger {
+    pub(crate) data1: u64,
     data2: u64,
 }
 
@@ -94,7 +92,7 @@ impl Trigger {
     }
 
     /// Whether it may fire for an access, or for an instruction of that length at its address.
-    fn wants(&self, kinds: u64, first: u64, bytes: u64) -> bool {
+    pub(crate) fn wants(&self, kinds: u64, first: u64, bytes: u64) -> bool {
         let compared = if kinds == EXECUTE { 1 } else { bytes };
         self.kinds() & kinds != 0 && self.sized(bytes) && self.matches(first, compared)
     }
@@ -146,12 +144,12 @@ impl Trigger {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Triggers {
-    list: Vec<Trigger>,
+    pub(crate) list: Vec<Trigger>,
     /// Register `tselect`.
     selected: usize,
     /// For what any trigger may fire: LOAD, STORE, EXECUTE.
     #[serde(skip)]
-    kinds: u64,
+    pub(crate) kinds: u64,
 }
 
 impl Triggers {
@@ -214,7 +212,7 @@ impl Triggers {
     }
 
     /// Writes a register. Whether triggers for data, and whether such for instructions changed.
-    fn write(&mut self, number: u16, value: u64) -> (bool, bool) {
+    pub(crate) fn write(&mut self, number: u16, value: u64) -> (bool, bool) {
         if number == 0x7a0 {
             if value < self.list.len() as u64 {
                 self.selected = value as usize;
@@ -239,126 +237,8 @@ impl Triggers {
     }
 }
 
-impl Hart {
-    /// Writes a register of the triggers.
-    pub(crate) fn set_trigger(&mut self, number: u16, value: u64) {
-        let (data, code) = self.triggers.write(number, value);
-        if data || code {
-            self.flush_filters();
-            self.recheck = true;
-        }
-        if code {
-            self.pmp_writes += 1;
-        }
-    }
-
-    /// Bits of `tdata1` that let a trigger fire now; 0 while none may.
-    fn trigger_mode(&self) -> u64 {
-        let st = self.csr.mstatus;
-        let delegated = self.csr.medeleg >> cause::BREAKPOINT & 1 != 0;
-        match self.privilege {
-            Privilege::Machine if st & status::MIE != 0 => M,
-            Privilege::Machine => 0,
-            Privilege::Supervisor if delegated && st & status::SIE == 0 => 0,
-            Privilege::Supervisor => S,
-            Privilege::User => U,
-        }
-    }
-
-    /// Which trigger fires for an access, or for an instruction at its address.
-    fn firing(&self, kinds: u64, first: u64, bytes: u64) -> Option<usize> {
-        let mode = self.trigger_mode();
-        let fires = |t: &Trigger| t.data1 & mode != 0 && t.wants(kinds, first, bytes);
-        self.triggers.list.iter().position(fires)
-    }
-
-    /// A trigger fires before an instruction.
-    fn fire(&mut self, trigger: usize, tval: u64) -> Trap {
-        self.triggers.list[trigger].data1 |= HIT0;
-        Trap::new(cause::BREAKPOINT, tval)
-    }
-
-    /// The exception of the first trigger that fires for a load or store.
-    #[inline(always)]
-    pub(crate) fn data_trigger(
-        &mut self,
-        va: u64,
-        bytes: u64,
-        load: bool,
-        store: bool,
-    ) -> Result<(), Trap> {
-        if self.triggers.kinds & (LOAD | STORE) == 0 {
-            return Ok(());
-        }
-        self.data_trigger_slow(va, bytes, load, store)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn data_trigger_slow(
-        &mut self,
-        va: u64,
-        bytes: u64,
-        load: bool,
-        store: bool,
-    ) -> Result<(), Trap> {
-        let kinds = if load { LOAD } else { 0 } | if store { STORE } else { 0 };
-        match self.firing(kinds, va, bytes) {
-            Some(t) => Err(self.fire(t, va)),
-            None => Ok(()),
-        }
-    }
-
-    /// Whether a trigger may fire for an instruction of a block, whatever the mode.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn holds_trigger(&self, ops: &[PreOp], pc: u64) -> bool {
-        let list = &self.triggers.list;
-        ops.iter().any(|p| {
-            let (at, len) = place(p, pc);
-            list.iter().any(|t| t.wants(EXECUTE, at, len))
-        })
-    }
-
-    /// The first of a block's instructions, from one on, for which a trigger fires. Within a block
-    /// nothing changes that this depends on.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn fetch_trigger(&self, ops: &[PreOp], first: usize, pc: u64) -> Option<usize> {
-        let fires = |p: &PreOp| {
-            let (at, len) = place(p, pc);
-            self.firing(EXECUTE, at, len).is_some()
-        };
-        let found = ops.get(first..)?.iter().position(fires)?;
-        Some(first + found)
-    }
-
-    /// The exception of the trigger for an instruction of a block.
-    #[cold]
-    pub(crate) fn fetch_breakpoint(&mut self, p: &PreOp, pc: u64) -> Option<Trap> {
-        let (at, len) = place(p, pc);
-        let t = self.firing(EXECUTE, at, len)?;
-        Some(self.fire(t, at))
-    }
-
-    /// The exception of a trigger for an instruction that cannot be fetched, which goes before.
-    pub(crate) fn breakpoint_before(&mut self, fault: Trap) -> Trap {
-        if !self.triggers.executes() {
-            return fault;
-        }
-        let t = self.firing(EXECUTE, self.pc, 0);
-        t.map_or(fault, |t| self.fire(t, self.pc))
-    }
-
-    /// Whether any trigger may fire for an instruction: not every way from block to block may be
-    /// taken then without a look.
-    pub fn has_execute_triggers(&self) -> bool {
-        self.triggers.executes()
-    }
-}
-
 /// Address and length of an instruction of the block at `pc`.
-fn place(p: &PreOp, pc: u64) -> (u64, u64) {
+pub(crate) fn place(p: &PreOp, pc: u64) -> (u64, u64) {
     let len = match p.len {
         ILLEGAL_LEN => inst_len(p.imm as u16),
         len => len,

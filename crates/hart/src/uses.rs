@@ -14,8 +14,8 @@
 //! the order of times stays clear.
 
 use crate::config::CacheGeometry;
-use crate::filter::{FilterEntry, SLOTS};
-use crate::lines::{Tags, NO_SLOT};
+use crate::entry::FilterEntry;
+use nagori_cache::{Tags, NO_SLOT, SLOTS};
 use std::cmp::Ordering;
 
 /// Greatest number of cycles after which all hits are passed on.

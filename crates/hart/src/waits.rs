@@ -3,12 +3,11 @@
 
 use crate::config::CoreTiming;
 use crate::fpdiv::until_free;
-use crate::hart::Hart;
-use crate::pipeline::{
-    awaited_register, is_fp, is_long, merge_pending, orders, pending_after, pending_pairs,
-    reads_memory, waits_for, writes_integer, Pending, Refusal, Unwritten, FENCE, FP_LONG, LONG,
-    RELEASE, STORES, WHAT,
+use crate::operands::{
+    is_fp, is_long, orders, reads_memory, writes_integer, FENCE, FP_LONG, LONG, RELEASE, WHAT,
 };
+use crate::pending::{merge_pending, pending_after, pending_pairs, Pending, Unwritten, STORES};
+use crate::pipeline::{awaited_register, waits_for, Refusal};
 use crate::preop::{PreOp, ILLEGAL_LEN, SINK};
 use nagori_isa::{Format, Inst, Op};
 
@@ -17,84 +16,8 @@ const AMO: u16 = 0x2f;
 /// The opcode of operations on floating-point registers.
 const OP_FP: u8 = 0x53;
 
-/// Bit of `Predictor::landed`: a jump has led there. The bits above count cycles until the packet's other half is
-/// there.
-pub(crate) const JUMPED: u32 = 1;
-/// Most cycles that a result can be on its way, and so a half wait for it.
-pub(crate) const LONGEST: u32 = 256;
-
-/// What `Predictor::landed` is if the other half comes after some cycles.
-pub const fn waits_for_half(cycles: u32) -> u32 {
-    JUMPED | cycles << 1
-}
-
-impl Hart {
-    /// Waits for results and units that the instructions of the next block need. Others stay
-    /// pending.
-    #[cold]
-    pub(crate) fn await_pending(&mut self, ops: &[PreOp]) {
-        let found = stall(ops, &self.config.timing, self.pending);
-        self.await_stall(ops, found);
-    }
-
-    /// As [`Hart::await_pending`], with what [`stall`] has found.
-    #[inline(always)]
-    pub(crate) fn await_stall(&mut self, ops: &[PreOp], (stall, rest): (u32, Pending)) {
-        let before = std::mem::replace(&mut self.pending, rest);
-        self.cycle += u64::from(stall);
-        self.pending_from = self.cycle;
-        if self.pending >> STORES != 0 {
-            self.stores_before = self.last_stores;
-            if !self.may_meet_stores(ops) {
-                self.pending &= (1 << STORES) - 1;
-            }
-        }
-        if self.predictor.landed > JUMPED && ops[0].splits() {
-            let half = half_packet(ops, before, stall);
-            self.predictor.landed = waits_for_half(half);
-        }
-    }
-
-    /// Pending results at the end of a block: its own, and older ones that are still pending.
-    #[cold]
-    pub(crate) fn still_pending(&self, own: Pending) -> Pending {
-        let old = pending_after(self.pending, self.cycle - self.pending_from);
-        let own = with_older_stores(own, old);
-        pending_pairs(old).fold(own, |p, (reg, left)| merge_pending(p, reg, left))
-    }
-
-    /// Whether a load of a block that begins may run into pending stores.
-    fn may_meet_stores(&self, ops: &[PreOp]) -> bool {
-        let x = |r: u8| self.x[usize::from(r)];
-        let meets = |m: Meeting| {
-            m.address(x)
-                .is_none_or(|va| (va ^ self.stores_before[m.store]) & m.bits == 0)
-        };
-        stores_met(ops, self.pending).is_none_or(|all| all.into_iter().any(meets))
-    }
-
-    /// A load or atomic may run into stores of the blocks in front.
-    #[cold]
-    pub(crate) fn meet_stores(&mut self, p: &PreOp, va: u64) {
-        let mut stores = Unwritten::of(self.pending);
-        let at = (self.cycle + u64::from(p.cost)).saturating_sub(self.pending_from);
-        let at = at.min(u32::MAX.into()) as u32;
-        let meets = |k: usize| match stores.differ(k, at, p.op) {
-            0 => false,
-            bits => (va ^ self.stores_before[k]) & bits == 0,
-        };
-        if meets(0) || meets(1) {
-            self.store_hazard(p, va);
-            stores = Unwritten::default();
-        } else {
-            stores.load(at);
-        }
-        self.pending = self.pending & ((1 << STORES) - 1) | stores.pack();
-    }
-}
-
 /// What is pending, with stores of earlier blocks behind those that are in it.
-fn with_older_stores(own: Pending, old: Pending) -> Pending {
+pub(crate) fn with_older_stores(own: Pending, old: Pending) -> Pending {
     let (mut new, old) = (Unwritten::of(own), Unwritten::of(old));
     if old.is_empty() {
         return own;

@@ -1,10 +1,12 @@
 //! What a hart sees of the rest of the machine.
 
 pub use crate::commit::{
-    AccessKind, Commit, DeviceDeed, DeviceEvent, Event, LineContent, MemAccess, Observer, Reg,
+    AccessKind, Commit, DeviceDeed, DeviceEvent, Event, LineContent, LineRequest, MemAccess,
+    Observer, Reg, TrapEvent,
 };
-use crate::hart::{Hart, HartStats};
-use crate::lines::Coherence;
+use crate::hart::Hart;
+use crate::stats::HartStats;
+use nagori_cache::Coherence;
 pub use nagori_cache::LineKind;
 use nagori_isa::Op;
 use nagori_ram::GuestRam;
@@ -66,28 +68,6 @@ pub trait Bus {
     fn time(&self, cycle: u64) -> u64;
     /// First core cycle at which `time` has reached a value (saturating).
     fn cycle_of_time(&self, time: u64) -> u64;
-}
-
-/// One line transfer.
-#[derive(Clone, Copy, Debug)]
-pub struct LineRequest {
-    /// Core cycle at which the request leaves the core.
-    pub cycle: u64,
-    /// Physical address of the line.
-    pub line: u64,
-    /// Reason.
-    pub kind: LineKind,
-    /// Hart that asked.
-    pub hart: usize,
-    /// Program counter of the instruction.
-    pub pc: u64,
-    /// Privilege of the instruction (0 U, 1 S, 3 M).
-    pub privilege: u8,
-    /// Address-space identifier in force.
-    pub asid: u16,
-    /// For a write of an older state of the line, of which some cache has a newer one: the state's
-    /// number. See [`MemPort::line_aged`].
-    pub older: Option<u64>,
 }
 
 /// How long a hart waited for a line, for profiles.
@@ -200,25 +180,6 @@ pub trait MemPort {
     /// to get newer data. `_name` is the number under which that content may be written to memory
     /// ([`LineRequest::older`]). Only called after [`Coherence::track_versions`].
     fn line_aged(&mut self, _line: u64, _name: u64) {}
-}
-
-/// A trap or interrupt as it is taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TrapEvent {
-    /// Hart index.
-    pub hart: usize,
-    /// Core cycle.
-    pub cycle: u64,
-    /// Address of the instruction that trapped or was interrupted.
-    pub pc: u64,
-    /// Cause, with the interrupt bit.
-    pub cause: u64,
-    /// Trap value.
-    pub tval: u64,
-    /// Privilege before (0 U, 1 S, 3 M).
-    pub from: u8,
-    /// Privilege of the handler.
-    pub to: u8,
 }
 
 /// What a program can tell the machine by a hint, without any privilege.

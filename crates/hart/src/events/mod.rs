@@ -19,9 +19,9 @@ mod table;
 pub use sbi::{sbi_events, SbiEvent};
 pub use table::GROUPS;
 
-use crate::hart::HartStats;
-use crate::lines::{CacheCounts, HartCounts, MemoryCounts};
 use crate::preop::PreOp;
+use crate::stats::HartStats;
+use nagori_cache::{CacheCounts, HartCounts, MemoryCounts};
 use nagori_counters::counters;
 use nagori_isa::{Format, Op};
 use serde::{Deserialize, Serialize};

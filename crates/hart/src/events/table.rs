@@ -1,7 +1,7 @@
 //! The rows of the table of events.
 
 use super::{EventRow, Group, Source};
-use crate::lines::CacheCounts;
+use nagori_cache::CacheCounts;
 
 /// How often an event can happen in a cycle whose count follows from one instruction: a core issues at most so many.
 const CORE: u64 = 4;

@@ -1,12 +1,14 @@
 //! Requests of a hart to the outer cache levels, with the prefetches and write-backs that follow
 //! from them; fills of L1I.
 
-use super::{Awaited, From, LineState, Side, Want, NO_SLOT};
+use super::{From, LineState, Side, Want, NO_SLOT};
+use crate::awaited::Awaited;
 use crate::filter::NEVER;
 use crate::hart::Hart;
-use crate::run::RunPoint;
+use crate::place::RunPoint;
 use crate::trap::NotNow;
-use crate::world::{LineKind, Transfer, World};
+use crate::world::{Transfer, World};
+use nagori_cache::LineKind;
 
 impl Hart {
     /// Waits for an outer cache level.

@@ -8,9 +8,10 @@
 use super::{From, Met};
 use crate::hart::Hart;
 use crate::loads::Asked;
-use crate::run::RunPoint;
+use crate::place::RunPoint;
 use crate::trap::NotNow;
-use crate::world::{LineKind, Transfer, World};
+use crate::world::{Transfer, World};
+use nagori_cache::LineKind;
 
 impl Hart {
     /// As `bring`, for a load for which the hart does not wait.

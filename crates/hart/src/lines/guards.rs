@@ -2,9 +2,10 @@
 
 use super::Side;
 use crate::hart::Hart;
-use crate::run::RunPoint;
+use crate::place::RunPoint;
 use crate::trap::NotNow;
-use crate::world::{LineKind, World};
+use crate::world::World;
+use nagori_cache::LineKind;
 
 impl Hart {
     /// Before the hart looks at the set of a line in one of its first-level caches: if a prefetched

@@ -9,9 +9,20 @@
 mod asking;
 mod buffers;
 mod guards;
+mod loads;
 mod plain;
 mod stores;
 
+use crate::again::LINE_AGAIN;
+use crate::awaited::Awaited;
+use crate::commit::LineRequest;
+use crate::filter::NEVER;
+use crate::hart::Hart;
+use crate::pending::pending_after;
+use crate::place::RunPoint;
+use crate::trap::NotNow;
+use crate::world::{Stall, Transfer, World};
+use nagori_cache::LineKind;
 pub use nagori_cache::{
     standalone, Access, Bytes, CacheCounts, Caches, Coherence, FirstStats, HartCounts, LevelStats,
     Lfsr, LineState, MemoryCounts, Notice, Prefetch, SavedCoherence, SavedError, Settled, Side,
@@ -21,15 +32,6 @@ pub(crate) use nagori_cache::{Awaits, Deed, Forward, From, Met, Sent, Want, Why,
 pub use stores::{carry_out, Carried};
 pub(crate) use stores::{fence, orders_stores};
 
-use crate::again::LINE_AGAIN;
-use crate::filter::NEVER;
-use crate::hart::Hart;
-use crate::pipeline::pending_after;
-use crate::run::RunPoint;
-use crate::trap::NotNow;
-use crate::world::{LineKind, LineRequest, Stall, Transfer, World};
-use serde::{Deserialize, Serialize};
-
 /// What other harts have of a line.
 #[derive(Clone, Copy, Default)]
 struct Others {
@@ -38,34 +40,6 @@ struct Others {
     /// One had it dirty, and it has been passed to a level of the running hart. The rest of the
     /// request follows without waiting: otherwise other harts could take the line again and again.
     handed_over: bool,
-}
-
-/// What a blocked hart waits for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Awaited {
-    line: u64,
-    kind: LineKind,
-    /// Written, not read.
-    write: bool,
-    /// The hart does not wait for a transfer, but for another hart's fill of the line or for a miss
-    /// status holding register.
-    other: bool,
-    /// Core cycles to add after the first beat.
-    penalty: u32,
-}
-
-impl Awaited {
-    /// A line that a load has asked for without waiting.
-    pub(crate) fn load(line: u64) -> Self {
-        Awaited {
-            line,
-            kind: LineKind::Load,
-            write: false,
-            other: true,
-            penalty: 0,
-        }
-    }
 }
 
 impl Hart {

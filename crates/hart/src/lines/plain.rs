@@ -3,10 +3,10 @@
 
 use crate::again::LINE_AGAIN;
 use crate::hart::Hart;
-use crate::lines::{LineState, Tags};
-use crate::run::RunPoint;
+use crate::place::RunPoint;
 use crate::trap::NotNow;
-use crate::world::{LineKind, World};
+use crate::world::World;
+use nagori_cache::{LineKind, LineState, Tags};
 
 impl Hart {
     /// Brings a line into L1D that is missing, or `present` without the right to store. A fill that has to wait is

@@ -1,15 +1,18 @@
 //! Stores, loads, fences and atomics of a hart whose stores are buffered, and hints of Zihintntl.
 
-use super::{Awaited, Awaits, Bytes, Deed, Forward, Sent, Why};
+use super::{Awaits, Bytes, Deed, Forward, Sent, Why};
+use crate::access::{write_ram, Wanted};
+use crate::awaited::Awaited;
+use crate::commit::LineRequest;
 use crate::config::{Cached, Drain, HintConfig};
+use crate::filter::block_shift;
 use crate::hart::Hart;
-use crate::mem::write_ram;
-use crate::mode::{Detailed, Mode, Wanted};
+use crate::place::RunPoint;
 use crate::pmp::Access;
 use crate::preop::PreOp;
-use crate::run::RunPoint;
 use crate::trap::{NotNow, Undone};
-use crate::world::{Event, LineKind, LineRequest, Transfer, World};
+use crate::world::{Event, Transfer, World};
+use nagori_cache::LineKind;
 
 /// In the immediate of a `fence`: predecessor writes, successor writes, all successors, and the mode of `fence.tso`.
 const BEFORE_W: i32 = 1 << 4;
@@ -126,7 +129,7 @@ impl Hart {
     /// A hint in front of a load or store, whose address the hint's own operands give: that one passes no filter.
     pub(crate) fn take_hint<W: World>(&mut self, w: &mut W, p: &PreOp, number: u8, pc: u64) {
         let va = self.x[(p.rs1 & 31) as usize].wrapping_add(p.imm as i64 as u64);
-        let shift = Detailed::BLOCK_SHIFT;
+        let shift = block_shift(true);
         let e = *self.data.at((va >> shift) as usize);
         if e.block(shift) == Some(va & !((1 << shift) - 1)) {
             let cache = &mut w.coherence().l1d[self.id];

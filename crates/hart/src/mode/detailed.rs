@@ -1,18 +1,20 @@
 //! Pipeline, branch prediction, TLBs and caches are simulated cycle by cycle; a block of the data filter
 //! is a line.
 
-use super::{Mode, Wanted};
+use super::Mode;
+use crate::access::{Place, Wanted};
 use crate::block::Block;
-use crate::fpdiv::divides_fp;
-use crate::hart::{Hart, Privilege};
-use crate::lines::{fence, orders_stores, Awaits, Side, Why};
-use crate::mem::Place;
-use crate::pipeline::pending_after;
+use crate::hart::Hart;
+use crate::lines::{fence, orders_stores};
+use crate::operands::divides_fp;
+use crate::pending::pending_after;
+use crate::place::RunPoint;
 use crate::pmp::Access;
 use crate::preop::{hint_number, PreOp, AWAITS_DIVISION, AWAITS_LONG, NEW_LINE};
-use crate::run::RunPoint;
+use crate::privilege::Privilege;
 use crate::trap::{NotNow, Undone};
-use crate::world::{DevicePlace, LineKind, World};
+use crate::world::{DevicePlace, World};
+use nagori_cache::{Awaits, LineKind, Side, Why};
 
 /// The detailed mode: see [`Hart::timed`]. `PLAIN`: for harts of which
 /// [`HartConfig::plain`](crate::config::HartConfig::plain) holds; what such harts do not have does not occur in the

@@ -1,11 +1,12 @@
 //! The functional mode: an instruction costs the same number of cycles whatever it does; a block of
 //! the data filter is a page.
 
-use super::{Mode, Wanted};
-use crate::hart::{Hart, Privilege};
-use crate::mem::Place;
+use super::Mode;
+use crate::access::{Place, Wanted};
+use crate::hart::Hart;
+use crate::place::RunPoint;
 use crate::pmp::Access;
-use crate::run::RunPoint;
+use crate::privilege::Privilege;
 use crate::tlb::NO_WAY;
 use crate::trap::Undone;
 use crate::world::World;

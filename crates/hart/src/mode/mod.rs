@@ -6,40 +6,18 @@
 mod detailed;
 mod functional;
 
-pub use detailed::{Blocking, Detailed};
-pub use functional::Functional;
-
+use crate::access::{Place, Wanted};
 use crate::block::Block;
-use crate::hart::{Hart, Privilege};
-use crate::mem::Place;
+use crate::filter::block_shift;
+use crate::hart::Hart;
+use crate::place::RunPoint;
 use crate::pmp::Access;
 use crate::preop::PreOp;
-use crate::run::RunPoint;
+use crate::privilege::Privilege;
 use crate::trap::{NotNow, Undone};
 use crate::world::World;
-
-/// Number of address bits within a block of the data filter, if its blocks are lines.
-const LINE_SHIFT: u32 = 6;
-/// Number of address bits within a block of the data filter, if its blocks are pages.
-const PAGE_SHIFT: u32 = 12;
-
-/// Number of address bits within a block of the data filter, by [`Mode::LINES`].
-#[inline(always)]
-pub const fn block_shift(lines: bool) -> u32 {
-    if lines {
-        LINE_SHIFT
-    } else {
-        PAGE_SHIFT
-    }
-}
-
-/// A data access that has missed the filter.
-#[derive(Clone, Copy, Debug)]
-pub struct Wanted {
-    pub(crate) va: u64,
-    pub(crate) size: u8,
-    pub(crate) access: Access,
-}
+pub use detailed::{Blocking, Detailed};
+pub use functional::Functional;
 
 /// What a hart does besides executing instructions.
 pub trait Mode: Copy + 'static {
