@@ -6,7 +6,7 @@
 //! all of it ([`Ran::Cold`]). Cycles and counters are the interpreter's in every case.
 
 pub use crate::ahead::{Ahead, Spared};
-use crate::area::Area;
+pub use crate::area::Area;
 use crate::block::{Block, CodeCache};
 pub use crate::btb::bucket;
 pub use crate::exec::ELSEWHERE;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::stubs::SLOT_MASK;
 use nagori_hart::engine::Unwritten;
-use nagori_hart::mode::block_shift;
+use nagori_hart::filter::block_shift;
 
 impl Emitter<'_> {
     /// Emits a load or store.
