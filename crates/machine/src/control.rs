@@ -1,6 +1,8 @@
 //! The control block's registers, answered by the machine.
 
-use super::world::{Action, HartView, Surroundings};
+use super::action::Action;
+use super::view::HartView;
+use super::world::Surroundings;
 use super::Machine;
 use nagori_hart::world::{Marker, Requester};
 use nagori_hart::HartStats;
@@ -11,32 +13,6 @@ use nagori_platform::control::{
     Fixed, HartStat, MemStat, Reg, StatsAction,
 };
 use nagori_platform::iomap::MACHINE;
-
-/// State of the control block beside what the parts hold.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ControlState {
-    /// Last error and label.
-    pub block: ControlBlock,
-    /// Hart counters at the last reset of statistics.
-    pub baselines: Vec<HartView>,
-    /// Instructions of the warm-up behind a switch to timed mode.
-    pub warm_up: u64,
-    /// Statistics of memory as of a machine time: one register read after the
-    /// other at the same time needs them once.
-    cached: Option<Box<(Ps, Stats)>>,
-}
-
-impl ControlState {
-    /// As it was saved.
-    pub fn restored(block: ControlBlock, baselines: Vec<HartView>, warm_up: u64) -> Self {
-        ControlState {
-            block,
-            baselines,
-            warm_up,
-            cached: None,
-        }
-    }
-}
 
 /// The machine during one access.
 struct Port<'a, 'b> {

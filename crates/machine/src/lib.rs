@@ -6,19 +6,26 @@
 //!
 //! [`Machine`] runs, [`Checkpoint`] is copied, and [`MachineState`] is what the crate `snapshot` writes to files.
 
+mod action;
+mod attached;
+mod behind;
 mod brought;
 mod cold;
 mod console;
 mod control;
+mod control_state;
 mod debug;
 mod due;
 mod engine;
 mod epochs;
+mod fills;
 mod fork;
+mod load_error;
 mod marker;
 mod memory;
 mod nvmm;
 mod observed;
+mod observers;
 mod parallel;
 mod parameters;
 mod parts;
@@ -33,6 +40,7 @@ mod slots;
 mod stats;
 mod stored;
 mod turns;
+mod view;
 mod warm_up;
 mod world;
 
@@ -41,21 +49,25 @@ pub use debug::{DebugStop, Watch, WatchKind, Why, MAX_POINTS};
 pub use engine::{Engine, DEFAULT_SKEW};
 pub use epochs::{EpochCounts, EpochError, EpochReport, HartEpochReport};
 pub use fork::Checkpoint;
+pub use load_error::LoadError;
 pub use marker::{Label, Regions};
 pub use memory::{BusCause, BusTransfer, BusWatch, RegionError, RegionReport};
 pub use nagori_translator::{
     Measured, Options as TranslatorOptions, Piece, Reason, Stats as TranslatorStats,
 };
 pub use nvmm::{geometry, nvmm_for_image, ImageContent, ImageUse};
-pub use observed::{AccessSink, EventSink, Watching};
+pub use observers::{AccessSink, EventSink, Watching};
 pub use parts::{caches, hart_config};
 pub use point::{Point, Step};
 pub use power::{Dram, PowerCut};
 pub use replica::Replica;
 pub use sampled::{First, Moment, Next, Pace, PageContent, Part, Progress, Sampling};
-pub use saved::{LoadError, MachineState};
+pub use saved::MachineState;
 pub use stats::{HartReport, PrivilegeReport, Report, StoreReport};
 
+use action::Action;
+use control_state::ControlState;
+use fills::Fills;
 use memory::Memory;
 use nagori_hart::engine::NoEngine;
 use nagori_hart::lines::Coherence;
@@ -67,14 +79,16 @@ use nagori_platform::device::PowerRequest;
 use nagori_platform::loader::Software;
 use nagori_ram::{GuestRam, RamError};
 use nagori_translator::Translator;
-use observed::{Observed, Observers};
+use observed::Observed;
+use observers::Observers;
 use parking_lot::Mutex;
 use roster::Roster;
 use shared::{Held, Shared};
 use std::sync::Arc;
 use turns::{HartTurn, Left, Window};
+use view::HartView;
 pub use warm_up::WarmUps;
-use world::{Action, Fills, HartView, Surroundings};
+use world::Surroundings;
 pub use world::{Attributed, Attribution};
 
 /// A machine that cannot be built or changed as asked.
@@ -310,7 +324,7 @@ impl Machine {
             image: None,
             keeps_queue: m.persistence_domain == config::PersistenceDomain::None,
             reached: None,
-            control: control::ControlState::default(),
+            control: ControlState::default(),
             profile: None,
             epochs: epochs.map(Box::new),
             cold: None,

@@ -5,7 +5,7 @@
 
 use super::memory::RegionReport;
 use super::stats::{self, Baseline};
-use super::world::HartView;
+use super::view::HartView;
 use super::{Machine, Report, Stop};
 use nagori_hart::world::Marker;
 use nagori_memtime::Stats;

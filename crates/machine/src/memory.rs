@@ -760,17 +760,18 @@ impl Memory {
         &self,
         config: &MachineConfig,
         s: SavedMemory,
-    ) -> Result<Memory, super::LoadError> {
+    ) -> Result<Memory, super::load_error::LoadError> {
         let fail = |bad: bool, what| {
             if bad {
-                Err(super::LoadError::Machine(what))
+                Err(super::load_error::LoadError::Machine(what))
             } else {
                 Ok(())
             }
         };
         // Loading changes a model, and this memory has to stay usable if it fails.
-        let mut fresh = Memory::new(config)
-            .map_err(|_| super::LoadError::Machine("memory of the machine's description"))?;
+        let mut fresh = Memory::new(config).map_err(|_| {
+            super::load_error::LoadError::Machine("memory of the machine's description")
+        })?;
         fail(
             s.regions.len() != fresh.regions.len(),
             "regions with a memory of their own",
@@ -844,4 +845,10 @@ impl Region {
             self.model.advance_to(t)?;
         }
     }
+}
+
+/// Guest memory is as large as the controllers' capacity, and no hart runs after the end of time.
+/// An access that costs nothing would be a wrong result that goes unnoticed.
+pub(super) fn refused(e: nagori_memtime::Error) -> ! {
+    panic!("a line of guest memory is refused: {e}")
 }

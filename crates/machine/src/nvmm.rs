@@ -4,9 +4,10 @@
 //! would leave older ones (see `power`), those are in the image's undo area before the newer ones are
 //! stored. So the file says at every instant what was durable, even if the process is killed.
 
+use super::attached::Attached;
 use super::world::Surroundings;
 use super::{Machine, MachineError};
-use nagori_nvmm::{Domain, Geometry, Image, Undo, Words};
+use nagori_nvmm::{Domain, Geometry, Image, Words};
 use nagori_platform::config::{MachineConfig, PersistenceDomain};
 use nagori_ram::{GuestRam, Sharing, PAGE};
 use std::collections::BTreeMap;
@@ -35,18 +36,6 @@ pub enum ImageContent {
     OfImage,
     /// The machine's: it is written to the image.
     OfMachine,
-}
-
-/// An image behind NVMM.
-#[derive(Debug)]
-pub(crate) struct Attached {
-    image: Image,
-    /// If the image changes.
-    undo: Option<Undo>,
-    /// Whether everything in memory is durable: caches are in the persistence domain.
-    all: bool,
-    /// Physical address of the first byte of NVMM.
-    base: u64,
 }
 
 /// The NVMM of a machine; `None` if it has none.

@@ -2,8 +2,32 @@
 //! turn without accessing the harts themselves.
 
 use super::sleeps;
-use super::turns::mode;
-use nagori_hart::Hart;
+use nagori_hart::{Hart, Privilege};
+
+/// All harts that run are in user mode.
+const USERS: u8 = 1;
+
+/// All harts that run are in machine mode, without an operating system.
+const BARE: u8 = 2;
+
+/// Some hart runs a kernel or its firmware.
+const KERNEL: u8 = 4;
+
+/// The bit for what a hart runs.
+#[inline(always)]
+pub(super) fn mode(h: &Hart) -> u8 {
+    match h.privilege {
+        Privilege::User => USERS,
+        Privilege::Machine if !h.csr.paging() => BARE,
+        _ => KERNEL,
+    }
+}
+
+/// Whether harts in these modes rarely send interrupts to one another.
+#[inline(always)]
+pub(super) fn is_apart(modes: u8) -> bool {
+    modes == USERS || modes == BARE
+}
 
 /// A hart's cycle and number. Of two harts at the same cycle, the one with the lower number is
 /// first.

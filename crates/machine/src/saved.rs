@@ -1,41 +1,24 @@
 //! The state of a machine, except the contents of its memory, as data.
 
-use super::control::ControlState;
+use super::behind::Behind;
+use super::control_state::ControlState;
 use super::epochs::{began, HartEpochs};
+use super::fills::Fills;
+use super::load_error::LoadError;
 use super::marker::Markers;
 use super::memory::SavedMemory;
-use super::power::{Behind, PowerCut};
+use super::power::PowerCut;
 use super::stats::{Baseline, Report};
 use super::turns::Window;
-use super::world::{Fills, HartView, Surroundings};
+use super::view::HartView;
+use super::world::Surroundings;
 use super::{Machine, MachineError, WarmUps};
-use nagori_hart::lines::{SavedCoherence, SavedError as SavedCachesError};
-use nagori_hart::{save_caches, Hart, SavedError, SavedHart};
+use nagori_hart::lines::SavedCoherence;
+use nagori_hart::{save_caches, Hart, SavedHart};
 use nagori_platform::bus::BusState;
 use nagori_platform::clock::Ps;
 use nagori_platform::control::ControlBlock;
-use nagori_platform::device::StateError;
 use serde::{Deserialize, Serialize};
-
-/// Saved state of another machine description, or damaged.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    /// A hart.
-    #[error(transparent)]
-    Hart(#[from] SavedError),
-    /// The caches.
-    #[error(transparent)]
-    Caches(#[from] SavedCachesError),
-    /// The memory controller.
-    #[error("memory controller: {0}")]
-    Memory(#[from] nagori_memtime::Error),
-    /// A device.
-    #[error(transparent)]
-    Device(#[from] StateError),
-    /// Something else; the text names it.
-    #[error("saved state of the machine: {0}")]
-    Machine(&'static str),
-}
 
 /// Everything in a machine but the contents of memory. What runs the code (engine) and what
 /// watches it belong to the host.

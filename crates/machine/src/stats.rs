@@ -2,7 +2,7 @@
 
 use super::epochs::{EpochReport, Epochs, Sums};
 use super::memory::{Memory, RegionReport};
-use super::world::HartView;
+use super::view::HartView;
 use nagori_hart::events;
 use nagori_hart::lines::{
     CacheCounts, Coherence, FirstStats, HartCounts, LevelStats, MemoryCounts, StoreStats,

@@ -7,11 +7,11 @@
 //! the hart that is furthest behind is next. So what others observe happens in the order of time,
 //! and the pieces in which the host runs a turn change nothing.
 
+use super::memory::refused;
 use super::memory::Asker;
+use super::roster::is_apart;
 use super::roster::{Place, Roster, NOBODY};
-use super::world::refused;
 use super::{sleeps, Machine, Stop, Turn};
-use nagori_hart::{Hart, Privilege};
 use nagori_platform::clock::Ps;
 use serde::{Deserialize, Serialize};
 
@@ -24,29 +24,6 @@ const KERNEL_WINDOW: u64 = 16;
 /// Longest run of one hart before the scheduler chooses again, in cycles. A grid in guest time, so
 /// that it does not depend on how often the host checks.
 const GRID: u64 = 1 << 20;
-
-/// All harts that run are in user mode.
-const USERS: u8 = 1;
-/// All harts that run are in machine mode, without an operating system.
-const BARE: u8 = 2;
-/// Some hart runs a kernel or its firmware.
-const KERNEL: u8 = 4;
-
-/// The bit for what a hart runs.
-#[inline(always)]
-pub(super) fn mode(h: &Hart) -> u8 {
-    match h.privilege {
-        Privilege::User => USERS,
-        Privilege::Machine if !h.csr.paging() => BARE,
-        _ => KERNEL,
-    }
-}
-
-/// Whether harts in these modes rarely send interrupts to one another.
-#[inline(always)]
-pub(super) fn is_apart(modes: u8) -> bool {
-    modes == USERS || modes == BARE
-}
 
 /// The present window. It is part of the machine's state: a run that continues from a snapshot
 /// continues within it.

@@ -1,14 +1,18 @@
 //! The machine as its harts see it.
 
+use super::action::Action;
 use super::epochs::Epochs;
+use super::fills::Fills;
+use super::memory::refused;
 use super::memory::{BusCause, Memory};
-use super::observed::Observers;
+use super::observers::Observers;
+use super::view::HartView;
 use nagori_hart::lines::Coherence;
 use nagori_hart::world::{
     self, AccessKind, BusFault, DevicePlace, Event, LineContent, LineKind, LineRequest, Marker,
     MemPort, Observer, Requester, Stall, Transfer, World,
 };
-use nagori_hart::{Hart, HartStats};
+use nagori_hart::Hart;
 use nagori_iomap::Access;
 use nagori_memtime::Kind;
 use nagori_platform::bus::{Bus, BusRead, BusWrite};
@@ -17,17 +21,8 @@ use nagori_platform::config::BoardConfig;
 use nagori_platform::device::DmaTransfer;
 use nagori_platform::iomap::MACHINE;
 use nagori_ram::GuestRam;
-use serde::{Deserialize, Serialize};
 use std::any::Any;
 use std::sync::Arc;
-
-/// Counters of one hart for reads by others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct HartView {
-    pub cycle: u64,
-    pub instret: u64,
-    pub stats: HartStats,
-}
 
 /// A profiler: it observes which code waits for memory.
 pub trait Attribution: Send {
@@ -55,19 +50,6 @@ impl std::fmt::Debug for Attributed {
     }
 }
 
-/// A request of a guest that concerns all harts: carried out between instructions.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
-    /// Turns the timing model on or off.
-    Timed(bool),
-    /// Statistics start anew.
-    ResetStats,
-    /// The statistics so far are recorded under a label.
-    Mark(u64),
-    /// A marker of a hart, with its value.
-    Marker(usize, Marker, u64),
-}
-
 /// Everything around the harts.
 pub(crate) struct Surroundings {
     pub ram: Arc<GuestRam>,
@@ -91,16 +73,16 @@ pub(crate) struct Surroundings {
     pub markers: bool,
     pub actions: Vec<Action>,
     /// The contents of memory, without the newer data of the caches, if they are tracked.
-    pub behind: Option<super::power::Behind>,
+    pub behind: Option<super::behind::Behind>,
     /// Lines of NVMM that were written back since the machine was built.
     pub nvmm_lines_written: u64,
     /// The file that holds what is durable of NVMM.
-    pub image: Option<super::nvmm::Attached>,
+    pub image: Option<super::attached::Attached>,
     /// Whether writes may be lost in the controller.
     pub keeps_queue: bool,
     /// Lines whose writes have reached memory since the observer was told, if it wants to know.
     pub reached: Option<Vec<u64>>,
-    pub control: super::control::ControlState,
+    pub control: super::control_state::ControlState,
     /// The profiler.
     pub profile: Option<Box<dyn Attribution>>,
     /// Epochs, if they emulate NVMM.
@@ -406,118 +388,6 @@ fn cause_of(req: &LineRequest) -> BusCause {
         hart: req.hart,
         pc: req.pc,
         kind: req.kind,
-    }
-}
-
-/// Guest memory is as large as the controllers' capacity, and no hart runs after the end of time.
-/// An access that costs nothing would be a wrong result that goes unnoticed.
-pub(super) fn refused(e: nagori_memtime::Error) -> ! {
-    panic!("a line of guest memory is refused: {e}")
-}
-
-/// Lines that harts are fetching, from the first request for a line until it is there: one hart at
-/// a time fetches a line, and others that want it wait in the order of their requests.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Fills {
-    /// By hart: the line that it fetches, and whether a request for it is outstanding.
-    wanted: Vec<(u64, bool)>,
-    /// Lines and harts that wait for another hart, in order.
-    waiting: Vec<(u64, u32)>,
-    /// Harts that no longer wait, and since which cycle.
-    released: Vec<(u32, u64)>,
-    /// Lines that come for loads of harts that go on, and these harts.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    loads: Vec<(u64, u32)>,
-}
-
-impl Fills {
-    pub fn new(harts: usize) -> Self {
-        Fills {
-            wanted: vec![(0, false); harts],
-            ..Fills::default()
-        }
-    }
-
-    /// A hart begins or continues to fetch a line. Returns false if it has to wait.
-    fn begin(&mut self, hart: usize, line: u64) -> bool {
-        let taken = |(h, w): (usize, &(u64, bool))| h != hart && *w == (line, true);
-        let comes = |l: &(u64, u32)| l.0 == line && l.1 as usize != hart;
-        if self.wanted.iter().enumerate().any(taken) || self.loads.iter().any(comes) {
-            self.waiting.push((line, hart as u32));
-            // It may have been next already, and has no request any more.
-            if self.wanted[hart].0 == line {
-                self.wanted[hart] = (0, false);
-            }
-            return false;
-        }
-        if self.wanted[hart].0 != line {
-            self.wanted[hart] = (line, false);
-        }
-        true
-    }
-
-    /// A request of a hart is outstanding.
-    fn ask(&mut self, hart: usize, line: u64) {
-        let w = &mut self.wanted[hart];
-        w.1 |= w.0 == line;
-    }
-
-    /// A hart has its line. The first hart that waits for it is next. Returns whether there is one.
-    #[inline(always)]
-    fn end(&mut self, hart: usize, cycle: u64) -> Option<usize> {
-        let (line, asked) = std::mem::take(&mut self.wanted[hart]);
-        if asked {
-            self.hand_on(line, cycle)
-        } else {
-            None
-        }
-    }
-
-    /// The first hart that waits for a line is next.
-    fn hand_on(&mut self, line: u64, cycle: u64) -> Option<usize> {
-        let next = self.waiting.iter().position(|w| w.0 == line)?;
-        let (_, next) = self.waiting.remove(next);
-        self.wanted[next as usize] = (line, true);
-        self.released.push((next, cycle));
-        Some(next as usize)
-    }
-
-    /// A line that a hart has asked for, which goes on, has come. The first hart that waits for it is next.
-    pub fn end_load(&mut self, hart: usize, line: u64, cycle: u64) {
-        self.loads.retain(|l| *l != (line, hart as u32));
-        // If somebody fetches it, the others wait for that hart.
-        let fetched = self.wanted.contains(&(line, true)) || self.loads.iter().any(|l| l.0 == line);
-        let next = self.waiting.iter().position(|w| w.0 == line && !fetched);
-        if let Some(i) = next {
-            let (_, next) = self.waiting.remove(i);
-            self.wanted[next as usize] = (line, true);
-            self.released.push((next, cycle));
-        }
-    }
-
-    /// The next hart that no longer waits, and since when.
-    pub fn take_released(&mut self) -> Option<(usize, u64)> {
-        self.released.pop().map(|(h, c)| (h as usize, c))
-    }
-
-    /// Whether a hart waits for another hart.
-    pub fn blocks(&self, hart: usize) -> bool {
-        self.waiting.iter().any(|w| w.1 as usize == hart)
-    }
-
-    /// Whether this is a possible state for a number of harts.
-    pub fn fits(&self, harts: usize) -> bool {
-        let hart = |h: &(u64, u32)| (h.1 as usize) < harts;
-        self.wanted.len() == harts
-            && self.waiting.iter().all(hart)
-            && self.loads.iter().all(hart)
-            && self.released.is_empty()
-    }
-
-    /// No hart fetches a line.
-    pub fn clear(&mut self) {
-        *self = Fills::new(self.wanted.len());
     }
 }
 
