@@ -1,9 +1,12 @@
-use super::super::levels::From;
+use super::super::want::From;
 use super::*;
+use crate::ahead::NOBODY;
 use crate::config::{
     CacheGeometry, Inclusion, LevelConfig, PrefetchConfig, Prefetcher, Replacement,
 };
-use crate::LineKind;
+use crate::tags::LineState;
+use crate::want::Want;
+use crate::{Coherence, LineKind, Tags};
 
 const BASE: u64 = 0x1000;
 

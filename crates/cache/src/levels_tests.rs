@@ -1,5 +1,10 @@
 use super::*;
-use crate::config::{CacheGeometry, FirstConfig, PrefetchConfig, Prefetcher, Replacement};
+use crate::config::{
+    CacheGeometry, FirstConfig, Inclusion, PrefetchConfig, Prefetcher, Replacement,
+};
+use crate::tags::LineState;
+use crate::want::{From, Want};
+use crate::{Coherence, LineKind, Notice};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 

@@ -11,27 +11,37 @@
 //! - [`standalone`]: caches alone, for traces.
 #![forbid(unsafe_code)]
 
+mod aging;
 mod ahead;
+mod arrivals;
 mod banks;
 mod caches;
 mod coherence;
+mod combining;
 pub mod config;
 mod contention;
+mod counting;
 mod counts;
+mod draining;
 mod fill_buffers;
 mod first;
+mod first_level;
 mod level_stats;
 mod levels;
 mod levels_check;
 mod marks;
 mod mshr;
+mod parts;
 mod prefetch;
 mod replacement;
+mod requests;
 mod saved;
+mod saved_stores;
 pub mod standalone;
 mod stores;
 mod tags;
 mod versions;
+mod want;
 
 pub use ahead::{Settled, NOBODY};
 pub use caches::Caches;
@@ -40,14 +50,16 @@ pub use counts::{CacheCounts, HartCounts, MemoryCounts};
 pub use fill_buffers::Met;
 pub use first::FirstStats;
 pub use level_stats::LevelStats;
-pub use levels::{Found, From, Want};
 pub use prefetch::{Access, Prefetch};
 pub use replacement::Lfsr;
 pub use saved::{SavedCoherence, SavedError};
+use serde::{Deserialize, Serialize};
 pub use stores::{Awaits, Bytes, Deed, Forward, Sent, StoreStats, Why};
 pub use tags::{LineState, Tags, NO_SLOT, SLOTS};
+pub use want::{Found, From, Want};
 
-use serde::{Deserialize, Serialize};
+/// Later times could overflow during a run.
+pub(crate) const FAR: u64 = 1 << 62;
 
 /// The request cannot be met now, and has changed nothing: it is made again later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

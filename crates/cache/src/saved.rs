@@ -10,15 +10,13 @@ use crate::levels::SavedLevel;
 use crate::stores::SavedStores;
 use crate::tags::Tags;
 use crate::versions::SavedVersions;
+use crate::FAR;
 use serde::{Deserialize, Serialize};
 
 /// Saved state that is invalid for such caches. The text names the part.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("saved state of caches: {0}")]
 pub struct SavedError(pub &'static str);
-
-/// Counts and times beyond this could overflow in a run.
-const FAR: u64 = 1 << 62;
 
 /// Caches, reservations, notices, marks of code.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -5,8 +5,8 @@
 
 use super::coherence::Coherence;
 use super::level_stats::LevelStats;
-use super::levels::{From, Want};
 use super::tags::LineState;
+use super::want::{From, Want};
 use crate::config::{CacheGeometry, LevelConfig, PrefetchConfig};
 use crate::LineKind;
 use std::collections::VecDeque;

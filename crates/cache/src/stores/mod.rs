@@ -12,15 +12,24 @@
 //! Not in functional mode: stores are done at once there.
 
 mod bytes;
-mod combine;
-mod drain;
 mod saved;
 mod stats;
+
+/// What a load finds in the store buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forward {
+    /// None of its bytes.
+    Nothing,
+    /// All of them.
+    Value(u64),
+    /// Some, or bytes of several entries.
+    Partial,
+}
+
 #[cfg(test)]
 mod tests;
 
 pub use bytes::Bytes;
-pub use drain::Forward;
 pub use saved::SavedStores;
 pub use stats::StoreStats;
 
@@ -31,34 +40,34 @@ use std::collections::VecDeque;
 /// An entry of the store buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Stored {
-    line: u64,
-    bytes: Bytes,
+pub(crate) struct Stored {
+    pub(crate) line: u64,
+    pub(crate) bytes: Bytes,
     /// The cycle of the last store to it.
-    since: u64,
-    pc: u64,
+    pub(crate) since: u64,
+    pub(crate) pc: u64,
     /// Whether its line was requested already.
-    asked: bool,
+    pub(crate) asked: bool,
 }
 
 /// A line fill buffer that combines stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Combined {
-    line: u64,
-    bytes: Bytes,
-    pc: u64,
+pub(crate) struct Combined {
+    pub(crate) line: u64,
+    pub(crate) bytes: Bytes,
+    pub(crate) pc: u64,
 }
 
 /// A line fill buffer whose line is on its way to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Leaving {
+pub(crate) struct Leaving {
     /// Identifies it to the memory system.
-    token: u64,
-    line: u64,
+    pub(crate) token: u64,
+    pub(crate) line: u64,
     /// The cycle of memory's answer, if that is known.
-    comes: Option<u64>,
+    pub(crate) comes: Option<u64>,
 }
 
 /// What a hart waits for.
@@ -102,19 +111,19 @@ pub enum Why {
 /// The buffers of a hart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Buffers {
+pub(crate) struct Buffers {
     /// The store buffer, in program order.
-    queue: VecDeque<Stored>,
+    pub(crate) queue: VecDeque<Stored>,
     /// In the order in which they were begun.
-    combining: Vec<Combined>,
-    leaving: Vec<Leaving>,
+    pub(crate) combining: Vec<Combined>,
+    pub(crate) leaving: Vec<Leaving>,
     /// The cycle from which on the next entry may be written to the cache.
-    free_from: u64,
+    pub(crate) free_from: u64,
     /// What the hart is blocked for, and since when.
-    waits: Option<(Awaits, u64)>,
+    pub(crate) waits: Option<(Awaits, u64)>,
     /// A request found no register.
-    starved: bool,
-    stats: StoreStats,
+    pub(crate) starved: bool,
+    pub(crate) stats: StoreStats,
 }
 
 /// What has to be done outside of the caches.
@@ -163,8 +172,8 @@ pub(super) struct Stores {
     pub config: StoresConfig,
     /// Whether there are any.
     pub on: bool,
-    parts: Vec<Buffers>,
-    deeds: VecDeque<Deed>,
+    pub(crate) parts: Vec<Buffers>,
+    pub(crate) deeds: VecDeque<Deed>,
     /// The time of the last event.
     pub clock: u64,
 }

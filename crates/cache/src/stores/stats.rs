@@ -72,7 +72,7 @@ counters! {
 
 impl StoreStats {
     /// A combined line leaves.
-    pub(super) fn leaves(&mut self, why: Why) {
+    pub(crate) fn leaves(&mut self, why: Why) {
         let n = match why {
             Why::Full => &mut self.left_full,
             Why::Register => &mut self.left_register,

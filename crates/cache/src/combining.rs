@@ -3,8 +3,8 @@
 //! A combined line occupies a register of the data cache from its first store until memory has accepted it. Its
 //! bytes are visible to all, and belong to memory, from the moment when it leaves.
 
-use super::super::coherence::Coherence;
-use super::{Bytes, Combined, Deed, Leaving, Sent, Why};
+use super::coherence::Coherence;
+use super::stores::{Bytes, Combined, Deed, Leaving, Sent, Why};
 use crate::config::{Drain, Partial};
 
 impl Coherence {
@@ -43,7 +43,7 @@ impl Coherence {
             self.leave(hart, 0, Why::Register, now);
             return false;
         }
-        self.void_prefetches(line, super::super::ahead::NOBODY);
+        self.void_prefetches(line, super::ahead::NOBODY);
         let b = self.buffers_mut(hart);
         b.stats.combined += 1;
         b.combining.push(Combined {

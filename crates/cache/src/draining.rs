@@ -5,25 +5,15 @@
 //! oldest; otherwise whenever that is. A line that was lost before is requested again, in order by the oldest
 //! entry only.
 
-use super::super::ahead::{UnderWay, NOBODY};
-use super::super::coherence::Coherence;
-use super::super::levels::{Level, Want};
-use super::super::tags::LineState;
-use super::super::Side;
-use super::{Awaits, Buffers, Bytes, Deed, Sent, StoreStats, Stored, Why};
+use super::ahead::{UnderWay, NOBODY};
+use super::coherence::Coherence;
+use super::levels::Level;
+use super::stores::{Awaits, Buffers, Bytes, Deed, Forward, Sent, StoreStats, Stored, Why};
+use super::tags::LineState;
+use super::want::Want;
+use super::Side;
 use crate::config::Drain;
 use crate::LineKind;
-
-/// What a load finds in the store buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Forward {
-    /// None of its bytes.
-    Nothing,
-    /// All of them.
-    Value(u64),
-    /// Some, or bytes of several entries.
-    Partial,
-}
 
 impl Coherence {
     /// Whether stores may be held in buffers.
