@@ -5,8 +5,8 @@
 //! general form. HINT code points need no rows: they match their general form, which then writes x0
 //! or changes nothing.
 
-use crate::decode::Inst;
 use crate::ext::{Ext, Extensions};
+use crate::inst::Inst;
 use crate::ops::Op;
 
 /// Where a compressed instruction keeps its operands, and which ones it implies. Names in

@@ -1,8 +1,8 @@
 //! Disassembly.
 
 use crate::csr;
-use crate::decode::Inst;
 use crate::format::Format;
+use crate::inst::Inst;
 use crate::reg::{f_name, x_name};
 
 /// Last operand of rounding instructions; 5 and 6 are reserved, 7 (dynamic) is not shown.

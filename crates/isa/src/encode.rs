@@ -1,7 +1,8 @@
 //! From [`Inst`] to 32-bit instruction words.
 
-use crate::decode::{decode, Inst};
+use crate::decode::decode;
 use crate::format::Format;
+use crate::inst::Inst;
 
 /// The 32-bit form of an instruction; `len` and `raw` are ignored.
 ///

@@ -16,12 +16,14 @@ mod disasm;
 mod encode;
 mod ext;
 mod format;
+mod inst;
 mod ops;
 pub mod reg;
 
-pub use decode::{decode, decode_with, inst_len, Inst};
+pub use decode::{decode, decode_with};
 pub use disasm::disassemble;
 pub use encode::encode;
 pub use ext::{Ext, Extensions};
 pub use format::Format;
+pub use inst::{inst_len, Inst};
 pub use ops::{Op, OpInfo, ALL, OPS};

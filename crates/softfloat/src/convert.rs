@@ -1,8 +1,8 @@
 //! Conversions between formats and to and from integers.
 
 use crate::format::{exp_field, is_inf, is_nan, is_neg, is_zero, Format};
+use crate::round::propagate;
 use crate::round::{round_pack, rounds_up, unpack, Flags, Round, Unpacked};
-use crate::soft::propagate;
 
 /// Converts `a` from format `S` to format `D`.
 #[inline(never)]

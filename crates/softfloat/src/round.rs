@@ -1,6 +1,6 @@
 //! Rounding modes, exception flags, and the one place where results are rounded.
 
-use crate::format::{exp_field, is_neg, Format};
+use crate::format::{exp_field, is_neg, is_snan, Format};
 
 /// Rounding mode, numbered as in the `rm` field of an instruction and in `frm`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -191,4 +191,13 @@ pub(crate) fn round_pack128<F: Format>(
         sig: (sig >> 64) as u64 | u64::from(sig as u64 != 0),
     };
     round_pack::<F>(u, r, f)
+}
+
+/// Canonical NaN for an operation with a NaN among its operands.
+#[inline]
+pub(crate) fn propagate<F: Format>(ops: &[u64], f: &mut Flags) -> u64 {
+    if ops.iter().any(|&x| is_snan::<F>(x)) {
+        f.raise(Flags::NV);
+    }
+    F::NAN
 }

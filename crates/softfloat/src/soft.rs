@@ -6,19 +6,11 @@
 //! Raw values are `u64`; binary32 operands have their upper 32 bits zero.
 
 pub use crate::convert::{convert, from_magnitude};
-use crate::format::{is_inf, is_nan, is_neg, is_snan, is_zero, Format};
+use crate::format::{is_inf, is_nan, is_neg, is_zero, Format};
+use crate::round::propagate;
 use crate::round::{
     round_pack, round_pack128, shr_jam, shr_jam128, unpack, Flags, Round, Unpacked,
 };
-
-/// Canonical NaN for an operation with a NaN among its operands.
-#[inline]
-pub(crate) fn propagate<F: Format>(ops: &[u64], f: &mut Flags) -> u64 {
-    if ops.iter().any(|&x| is_snan::<F>(x)) {
-        f.raise(Flags::NV);
-    }
-    F::NAN
-}
 
 #[inline]
 fn invalid<F: Format>(f: &mut Flags) -> u64 {

@@ -5,7 +5,7 @@
 //! [`Translator::enter`](crate::translator::Translator::enter) put them. The code calls them only
 //! while that call is active.
 
-use crate::stubs::{jump_slot, Jump};
+use crate::jumps::{jump_slot, Jump};
 use nagori_hart::engine::registers;
 use nagori_hart::mode::{Detailed, Mode};
 use nagori_hart::trap::NotNow;

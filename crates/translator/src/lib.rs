@@ -13,6 +13,8 @@ mod arena;
 mod calls;
 #[cfg(target_arch = "x86_64")]
 mod emit;
+#[cfg(target_arch = "x86_64")]
+mod jumps;
 pub mod listing;
 #[cfg(not(target_arch = "x86_64"))]
 mod none;

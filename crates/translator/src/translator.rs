@@ -3,8 +3,9 @@
 use crate::arena::Arena;
 use crate::calls::{self, exit, Calls, MAX_BLOCK, SYSTEM};
 use crate::emit::{self, Bridge, Host, Setting};
+use crate::jumps::{jump_slot, Jump, JUMP_ENTRIES, NO_JUMP};
 use crate::stats::{Meter, Reason};
-use crate::stubs::{self, jump_slot, Jump, Stubs, JUMP_ENTRIES, NO_JUMP};
+use crate::stubs::{self, Stubs};
 use crate::{Error, Options, Piece, Stats};
 use nagori_hart::engine::{self, registers, waits_for_loads, Engine, Ran, Within, STORES};
 use nagori_hart::mode::{Blocking, Detailed, Functional, Mode};

@@ -1,6 +1,6 @@
 //! Ports of the host that are forwarded to the guest.
 
-use crate::nat::{DNS, GATEWAY, GUEST};
+use crate::addresses::{is_guest, DNS, GATEWAY, GUEST};
 use crate::Error;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -84,7 +84,7 @@ fn parse(text: &str) -> Result<Forward, String> {
             .parse()
             .map_err(|_| format!("`{a}` is no IPv4 address of the guest"))?,
     };
-    if !crate::nat::is_guest(address) {
+    if !is_guest(address) {
         return Err(format!(
             "{address} is not in the guest's network, or is {GATEWAY} or {DNS}"
         ));

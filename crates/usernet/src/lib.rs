@@ -13,6 +13,7 @@
 //! Nothing that a guest sends causes a panic, and every queue and table is bounded.
 #![forbid(unsafe_code)]
 
+mod addresses;
 mod error;
 mod forward;
 mod hosts;

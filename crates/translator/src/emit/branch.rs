@@ -2,7 +2,7 @@
 
 use super::history::Seen;
 use super::*;
-use crate::stubs::JUMP_ENTRIES;
+use crate::jumps::JUMP_ENTRIES;
 use nagori_hart::engine::{bucket, is_link, least_waiting, pending_after, Ahead};
 use nagori_hart::engine::{BIT, BRANCHED, BUSY, SEEN_SHIFT};
 

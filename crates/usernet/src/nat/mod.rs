@@ -17,6 +17,8 @@ mod packet;
 mod tcp;
 mod udp;
 
+use crate::addresses::is_guest;
+pub use crate::addresses::{DNS, GATEWAY, GUEST, NETWORK_BITS};
 use crate::hosts::{self, Hosts};
 use crate::link::{look, Frame, Guest, Link, MAX_FRAME};
 use crate::{Error, Forward, Protocol};
@@ -33,25 +35,11 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-/// Address of the gateway, behind which are the host and all other networks.
-pub const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
-/// Address of the name server.
-pub const DNS: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 3);
-/// Address of the guest.
-pub const GUEST: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
-/// Length of the network's prefix in bits.
-pub const NETWORK_BITS: u8 = 24;
 /// The network's own Ethernet address, locally administered.
 const OWN: EthernetAddress = EthernetAddress([0x52, 0x55, 10, 0, 2, 2]);
 const DNS_PORT: u16 = 53;
 /// Greatest number of events of the host that are handled together.
 const EVENTS: usize = 256;
-
-/// Whether a guest may have this address.
-pub(crate) fn is_guest(address: Ipv4Addr) -> bool {
-    let [a, b, c, d] = address.octets();
-    [a, b, c] == [10, 0, 2] && ![0, 2, 3, 255].contains(&d)
-}
 
 /// Configuration of a network, and the host's names.
 #[derive(Debug, Clone, Default)]
