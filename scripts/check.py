@@ -17,6 +17,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MAX_LINES = 850
@@ -315,6 +316,28 @@ def check_one_build():
                         f"({crate}): ask for them in crates/cli/Cargo.toml")
 
 
+EXAMPLE = re.compile(r"^\s*//[/!] ```(?:rust|no_run)?$", re.M)
+TEXT = re.compile(r"//[/!] ```text\n.*?//[/!] ```\n", re.S)
+
+
+def examples_problem(crate, source, tested):
+    """What is wrong if examples in the documentation of a library are looked for, or not."""
+    has_some = bool(EXAMPLE.search(TEXT.sub("", source)))
+    if has_some and not tested:
+        return f"crates/{crate}: its documentation has examples, so `doctest = false` has to go from its Cargo.toml"
+    if tested and not has_some:
+        return f"crates/{crate}: its documentation has no examples: `doctest = false` in [lib] saves the time to look"
+    return None
+
+
+def check_examples():
+    for lib in sorted(ROOT.glob("crates/*/src/lib.rs")):
+        crate = lib.parent.parent
+        source = "".join(path.read_text() for path in sorted(lib.parent.rglob("*.rs")))
+        tested = tomllib.loads((crate / "Cargo.toml").read_text()).get("lib", {}).get("doctest", True)
+        problems.extend(filter(None, [examples_problem(crate.name, source, tested)]))
+
+
 def check_circles():
     crates = {src.parent.name: modules_of(src) for src in sorted(ROOT.glob("crates/*/src"))}
     problems.extend(filter(None, (circle_problem(name, uses, STILL_CIRCULAR) for name, uses in crates.items())))
@@ -337,6 +360,7 @@ def check_words():
 def main():
     check_dependencies()
     check_circles()
+    check_examples()
     check_one_build()
     check_files()
     check_width()

@@ -440,6 +440,14 @@ class Circles(unittest.TestCase):
         self.assertIn("a, b, c", problem("x", {"a": {"b"}, "b": {"c"}, "c": {"a"}}, {"x": 2}))
         self.assertIn("take it off STILL_CIRCULAR", problem("x", chain, {"x": 2}))
 
+    def test_examples_are_looked_for_where_there_are_some(self):
+        problem = self.check.examples_problem
+        example, text = "//! ```\n//! f();\n//! ```\n", "/// ```text\n/// a -> b\n/// ```\n"
+        self.assertIsNone(problem("x", example + text, True))
+        self.assertIsNone(problem("x", text, False))
+        self.assertIn("has to go", problem("x", "    /// ```no_run\n", False))
+        self.assertIn("has no examples", problem("x", text, True))
+
 
 class Programs(unittest.TestCase):
     """programs.py, and the archive in the repository."""

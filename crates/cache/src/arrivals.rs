@@ -1,5 +1,5 @@
-//! Events in the caches that have a time of their own: prefetched lines come, and harts get the registers that they have
-//! waited for.
+//! Events in the caches that have a time of their own: prefetched lines come, and harts get the registers that they
+//! have waited for.
 
 use super::ahead::{SavedAhead, Settled, Target, UnderWay, MOST, NOBODY};
 use super::caches::{bits, Caches};

@@ -199,8 +199,8 @@ impl Caches {
         }
     }
 
-    /// Makes room for a line in a cache: the entry for it, with the line that was there and its state. `leaves` is called
-    /// before that line is taken out.
+    /// Makes room for a line in a cache: the entry for it, with the line that was there and its state. `leaves` is
+    /// called before that line is taken out.
     #[inline(always)]
     pub fn evict(
         &mut self,

@@ -31,8 +31,8 @@ pub struct PreOp {
     pub off: u16,
     /// Cycles from the start of the block to this instruction's issue.
     pub cost: u16,
-    /// Bytes to the last half of the branch that ends the block, if that is fetched once more with this instruction, and
-    /// in the same page; else 0.
+    /// Bytes to the last half of the branch that ends the block, if that is fetched once more with this instruction,
+    /// and in the same page; else 0.
     pub branch: u8,
 }
 

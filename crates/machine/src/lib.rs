@@ -31,6 +31,7 @@ mod parameters;
 mod parts;
 mod point;
 mod power;
+mod refusal;
 mod replica;
 mod roster;
 mod sampled;

@@ -7,8 +7,8 @@
 //! the hart that is furthest behind is next. So what others observe happens in the order of time,
 //! and the pieces in which the host runs a turn change nothing.
 
-use super::memory::refused;
 use super::memory::Asker;
+use super::refusal::refused;
 use super::roster::is_apart;
 use super::roster::{Place, Roster, NOBODY};
 use super::{sleeps, Machine, Stop, Turn};

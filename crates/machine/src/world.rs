@@ -3,9 +3,9 @@
 use super::action::Action;
 use super::epochs::Epochs;
 use super::fills::Fills;
-use super::memory::refused;
 use super::memory::{BusCause, Memory};
 use super::observers::Observers;
+use super::refusal::refused;
 use super::view::HartView;
 use nagori_hart::lines::Coherence;
 use nagori_hart::world::{

@@ -49,8 +49,7 @@ impl Controller {
         Ok(self.foresee_in_engine(r))
     }
 
-    /// As [`Controller::submit_foreseen`], by the full engine: requests overlap, or the lives of others may still change this
-    /// one.
+    /// As [`Controller::submit_foreseen`], by the full engine: requests overlap, or others may still change this one.
     fn foresee_in_engine(&mut self, r: Request) -> Arrived {
         let (tag, place) = match self.take_in(r) {
             Ok(entered) => entered,

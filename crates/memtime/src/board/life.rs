@@ -94,7 +94,8 @@ impl Life {
         self.precharge > clock && !self.passes
     }
 
-    /// When the row is handed over to a request that is accepted in a clock, and when that may issue its column command.
+    /// When the row is handed over to a request that is accepted in a clock, and when that may issue its column
+    /// command.
     #[inline(always)]
     pub fn hands_over(&self, accept: u64) -> (u64, u64) {
         if self.column > accept {
