@@ -192,6 +192,7 @@ pub struct Pipes {
 
 impl Pipes {
     /// Whether two instructions can issue in a cycle.
+    #[inline]
     pub fn any(&self) -> bool {
         *self != Pipes::default()
     }

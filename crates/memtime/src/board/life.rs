@@ -267,11 +267,9 @@ impl Moment {
 
     /// Works out the steps of machine `i` from now on.
     #[inline(always)]
-    pub fn work_out(&self, lives: &mut [Life], i: usize, test: Test, t: &Timing) {
+    fn work_out(&self, lives: &mut [Life], i: usize, test: Test, t: &Timing) {
         let (others, rest) = lives.split_at_mut(i);
-        let Some((l, behind)) = rest.split_first_mut() else {
-            return;
-        };
+        let l = &mut rest[0];
         let mut from = l.waited;
         if l.later {
             let m = self.maintenance(others, t);
@@ -282,6 +280,16 @@ impl Moment {
         } else if !self.maintenance {
             l.marked = self.next_begin(t);
         }
+        self.work_out_from(lives, i, from, test, t);
+    }
+
+    /// As [`Self::work_out`], where it is known when it is marked, and from when on it may be activated.
+    #[inline(always)]
+    pub fn work_out_from(&self, lives: &mut [Life], i: usize, from: u64, test: Test, t: &Timing) {
+        let (others, rest) = lives.split_at_mut(i);
+        let Some((l, behind)) = rest.split_first_mut() else {
+            return;
+        };
         if l.begin >= self.now {
             self.begins(l, others, from, t);
         }

@@ -236,8 +236,14 @@ impl Lives {
         let x = &mut rest[0];
         *x = Life::new(tag, accept, t);
         x.place = (!used).trailing_zeros() as u8;
+        let mut from = x.waited;
+        x.marked = m.begin;
         if accept >= m.begin {
             (x.later, x.held) = (true, accept < m.end);
+            x.marked = m.next;
+            if x.held {
+                from = from.max(m.end);
+            }
             if accept >= m.next {
                 return None;
             }
@@ -256,7 +262,7 @@ impl Lives {
             accept,
             bank: tag.bank,
         };
-        self.at.work_out(lives, n, test, t);
+        self.at.work_out_from(lives, n, from, test, t);
         for i in 0..n {
             let tests = t.add_rp != 0 && lives[i].closes_after(accept);
             moves |= tests && self.at.idle_at(i, lives, test, t) != lives[i].end;
@@ -385,13 +391,21 @@ impl Lives {
     /// Applies the rules of refreshes in all clocks before `until`.
     #[inline(always)]
     fn refresh_until(&mut self, until: u64, t: &Timing, out: &mut Out) {
+        let at = &self.at;
+        let ticks = t.refresh && at.tick_at < until;
+        if at.maintenance || at.begin_at < until || ticks {
+            self.refreshes_until(until, t, out);
+        }
+    }
+
+    #[inline(never)]
+    fn refreshes_until(&mut self, until: u64, t: &Timing, out: &mut Out) {
+        let mut marked = marked_until(self.busy());
         loop {
-            let at = &mut self.at;
+            let at = &self.at;
             let mut c = match () {
                 () if at.refreshing => at.refresh_end,
-                () if at.maintenance => {
-                    marked_until(&self.lives[self.base & 1][..self.len.min(FEW)]).max(at.now)
-                }
+                () if at.maintenance => marked.max(at.now),
                 () => at.begin_at,
             };
             if t.refresh {
@@ -400,28 +414,27 @@ impl Lives {
             if c >= until {
                 return;
             }
-            self.refresh(c, until, t, out);
+            if at.is_calm() && self.busy().iter().all(|l| l.end < c) {
+                if let Some((last, count)) = t.idle_refreshes(c, until) {
+                    out.refreshes += count;
+                    self.at.tick_at = last - t.begin_delay + t.interval;
+                    self.at.pulse_end = last + t.pulse;
+                    self.release();
+                    continue;
+                }
+            }
+            if at.refreshing && c >= at.refresh_end {
+                (self.at.refreshing, self.at.maintenance) = (false, false);
+                self.release();
+                marked = marked_until(self.busy());
+            }
+            self.refresh(c, marked, t, out);
         }
     }
 
-    /// Rules 2 to 5 in a clock; in an idle controller, in all clocks from then on.
+    /// Rules 3 to 5 in a clock; the machines that are marked are busy until `marked`.
     #[inline(always)]
-    fn refresh(&mut self, c: u64, until: u64, t: &Timing, out: &mut Out) {
-        let at = &mut self.at;
-        let lives = &mut self.lives[self.base & 1][..self.len.min(FEW)];
-        if at.is_calm() && lives.iter().all(|l| l.end < c) {
-            if let Some((last, count)) = t.idle_refreshes(c, until) {
-                out.refreshes += count;
-                at.tick_at = last - t.begin_delay + t.interval;
-                at.pulse_end = last + t.pulse;
-                self.release();
-                return;
-            }
-        }
-        if at.refreshing && c >= at.refresh_end {
-            (at.refreshing, at.maintenance) = (false, false);
-            self.release();
-        }
+    fn refresh(&mut self, c: u64, marked: u64, t: &Timing, out: &mut Out) {
         let at = &mut self.at;
         if t.refresh && c >= at.tick_at {
             at.tick_at += t.interval;
@@ -437,8 +450,7 @@ impl Lives {
             at.begun = c;
             at.pulse_end = c + t.pulse;
         }
-        let lives = &self.lives[self.base & 1][..self.len.min(FEW)];
-        if at.maintenance && !at.refreshing && marked_until(lives) <= c {
+        if at.maintenance && !at.refreshing && marked <= c {
             at.requested = false;
             at.refreshing = true;
             at.refresh_end = c + t.duration;
