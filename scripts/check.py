@@ -41,7 +41,7 @@ WRITTEN = {"docs/events.md", "docs/registers.md", "docs/reference/commands.md", 
 # Crates whose modules still depend on each other in circles, with the number of modules in the largest one. No crate is
 # to be added, and no number to grow.
 STILL_CIRCULAR = {
-    "crash": 2, "memcfg": 6, "memtime": 20, "memtrace": 5, "native": 3, "ninep": 3, "platform": 4, "session": 7,
+    "memcfg": 6, "memtime": 20, "memtrace": 5, "native": 3, "platform": 4, "session": 7,
 }
 
 problems = []

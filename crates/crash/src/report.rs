@@ -392,3 +392,18 @@ impl Report {
         serde_json::to_value(schemars::schema_for!(Report)).unwrap_or_default()
     }
 }
+
+/// Callers that tell causes apart.
+const FRAMES_OF_CAUSE: usize = 4;
+
+/// A place with its callers, as it tells causes apart.
+pub(crate) fn key(frames: &[Frame]) -> String {
+    let one = |f: &Frame| match (&f.symbol, &f.source) {
+        (Some(s), Some((file, line))) => format!("{} {file}:{line}", s.name),
+        (Some(s), None) => format!("{}+{:#x}", s.name, s.offset),
+        (None, Some((file, line))) => format!("{file}:{line}"),
+        (None, None) => format!("{:#x}", f.pc),
+    };
+    let list: Vec<String> = frames.iter().take(FRAMES_OF_CAUSE).map(one).collect();
+    list.join(" < ")
+}

@@ -31,6 +31,7 @@
 //! **Memory** is bounded by [`Limits`], whatever the guest does.
 #![deny(unsafe_code)]
 
+mod fid;
 pub mod folder;
 mod listing;
 pub mod message;

@@ -1,5 +1,6 @@
 //! The operation of each request.
 
+use crate::fid::open_flags;
 use crate::folder::{check_name, child, identity, stat_child, Kind, Node};
 use crate::listing::Listing;
 use crate::message::number::{self, open};
@@ -20,30 +21,6 @@ const SET_ID: u32 = 0o6000;
 const BLOCK: u32 = 64 << 10;
 /// Reads and writes are bounded by the messages' size only.
 const IOUNIT: u32 = 0;
-
-/// The host's flags for those of a guest; `EINVAL` for neither reading nor writing.
-pub(crate) fn open_flags(flags: u32) -> Result<OFlags, Errno> {
-    let mut host = match flags & open::ACCESS {
-        0 => OFlags::RDONLY,
-        open::WRITE => OFlags::WRONLY,
-        open::READ_WRITE => OFlags::RDWR,
-        _ => return Err(Errno::INVAL),
-    };
-    for (bit, flag) in [
-        (open::TRUNCATE, OFlags::TRUNC),
-        (open::APPEND, OFlags::APPEND),
-        (open::DSYNC, OFlags::DSYNC),
-        (open::DIRECTORY, OFlags::DIRECTORY),
-    ] {
-        if flags & bit != 0 {
-            host |= flag;
-        }
-    }
-    if flags & open::SYNC != 0 {
-        host |= OFlags::SYNC;
-    }
-    Ok(host)
-}
 
 /// A file position that the host's calls accept.
 fn position(offset: u64) -> Result<u64, Errno> {

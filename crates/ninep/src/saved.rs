@@ -1,26 +1,14 @@
 //! State that survives the process: fids as names below the root.
 
-use crate::folder::{Folder, Kind};
+use crate::fid::{open_flags, SavedFid};
+use crate::folder::Folder;
 use crate::message::number::open;
 use crate::numbers::SavedNumbers;
-use crate::operations::open_flags;
 use crate::server::{Fid, Held, Open, Server, MIN_MSIZE};
 use crate::Error;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-
-/// A fid as saved.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct SavedFid {
-    fid: u32,
-    /// Names from the root; `None` if it no longer had a name.
-    names: Option<Vec<Vec<u8>>>,
-    kind: Kind,
-    number: u64,
-    /// Flags, if it was open.
-    open: Option<u32>,
-}
 
 /// A server's state, without its folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,36 +18,28 @@ pub struct Saved {
     numbers: SavedNumbers,
 }
 
-impl SavedFid {
-    fn name(&self) -> String {
-        match &self.names {
-            Some(names) => String::from_utf8_lossy(&names.join(&b'/')).into_owned(),
-            None => "(a removed file)".into(),
-        }
+/// The file of a fid that was saved.
+fn find(fid: &SavedFid, folder: &Folder) -> Result<Held, Errno> {
+    let node = folder.descend(fid.names.as_ref().ok_or(Errno::STALE)?)?;
+    if node.kind != fid.kind {
+        return Err(Errno::STALE);
     }
-
-    fn find(&self, folder: &Folder) -> Result<Held, Errno> {
-        let node = folder.descend(self.names.as_ref().ok_or(Errno::STALE)?)?;
-        if node.kind != self.kind {
-            return Err(Errno::STALE);
-        }
-        let open = match self.open {
-            None => None,
-            Some(flags) => {
-                if flags & open::ACCESS != 0 && !folder.writable {
-                    return Err(Errno::ROFS);
-                }
-                // The file was truncated when it was opened the first time.
-                let flags = flags & !open::TRUNCATE;
-                Some(Open {
-                    file: folder.open_node(&node, open_flags(flags)?)?,
-                    flags,
-                    listing: None,
-                })
+    let open = match fid.open {
+        None => None,
+        Some(flags) => {
+            if flags & open::ACCESS != 0 && !folder.writable {
+                return Err(Errno::ROFS);
             }
-        };
-        Ok(Held::Here { node, open })
-    }
+            // The file was truncated when it was opened the first time.
+            let flags = flags & !open::TRUNCATE;
+            Some(Open {
+                file: folder.open_node(&node, open_flags(flags)?)?,
+                flags,
+                listing: None,
+            })
+        }
+    };
+    Ok(Held::Here { node, open })
 }
 
 impl Server {
@@ -125,7 +105,7 @@ impl Server {
             let Held::Away(saved) = &fid.held else {
                 continue;
             };
-            match saved.find(folder) {
+            match find(saved, folder) {
                 Ok(held) => {
                     if let Held::Here { node, .. } = &held {
                         // The folder may be a copy.

@@ -1,10 +1,10 @@
 //! Sessions and fids: the state that requests refer to, and what all requests have in common.
 
+use crate::fid::SavedFid;
 use crate::folder::{Folder, Kind, Node};
 use crate::listing::{qid_kind, Listing};
 use crate::message::{Header, Reply, Request};
 use crate::numbers::Numbers;
-use crate::saved::SavedFid;
 use crate::wire::{Qid, WireError};
 use crate::Error;
 use rustix::fs::Stat;

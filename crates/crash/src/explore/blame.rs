@@ -4,14 +4,14 @@ use super::runs::{Choice, Runs, Stop};
 use super::trie::Leaf;
 use super::{failed, Oracle, References, Work};
 use crate::cut::{Cut, StoreRef};
-use crate::report::{frames_of, line_content, Change, Finding, FindingStore, Frame, Recut, Rest};
+use crate::report::{
+    frames_of, key, line_content, Change, Finding, FindingStore, Frame, Recut, Rest,
+};
 use crate::step::SiteId;
 use crate::subject::{Outcome, Recovery};
 use std::collections::{BTreeMap, BTreeSet};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Callers that tell causes apart.
-const FRAMES_OF_CAUSE: usize = 4;
 /// Lines of which it is tried whether their presence matters, too.
 const KEPT_TRIED: usize = 16;
 
@@ -46,18 +46,6 @@ struct Cause {
 pub(crate) fn frames(work: &Work, site: SiteId) -> Vec<Frame> {
     let site = work.sites.get(site);
     site.map_or_else(Vec::new, |site| frames_of(work.resolve, site))
-}
-
-/// A place with its callers, as it tells causes apart.
-pub(crate) fn key(frames: &[Frame]) -> String {
-    let one = |f: &Frame| match (&f.symbol, &f.source) {
-        (Some(s), Some((file, line))) => format!("{} {file}:{line}", s.name),
-        (Some(s), None) => format!("{}+{:#x}", s.name, s.offset),
-        (None, Some((file, line))) => format!("{file}:{line}"),
-        (None, None) => format!("{:#x}", f.pc),
-    };
-    let list: Vec<String> = frames.iter().take(FRAMES_OF_CAUSE).map(one).collect();
-    list.join(" < ")
 }
 
 impl<'a> Blame<'a> {

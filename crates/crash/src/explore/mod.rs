@@ -13,7 +13,6 @@ use crate::cut::{Cut, Undecided};
 use crate::report::{causes, Coverage, CutReport, Left, Recut, Report, Resolve, UndecidedRead};
 use crate::step::Sites;
 use crate::subject::{Outcome, Subject};
-pub(crate) use blame::key;
 use blame::{Blame, Failure};
 use runs::{Choice, Result1, Runs, Stop};
 use std::collections::{BTreeMap, BTreeSet};

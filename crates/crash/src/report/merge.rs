@@ -1,7 +1,6 @@
 //! One report from those of all shards of an exploration.
 
-use super::{Change, Finding, Report, UndecidedRead};
-use crate::explore::key;
+use super::{key, Change, Finding, Report, UndecidedRead};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Puts the reports of all shards (`--shard`) of one exploration together, in any order. What they have tried, found
