@@ -114,10 +114,11 @@ impl Hart {
         }
         e.l1 = index as u16;
         e.way = way;
-        // What may be written may be read: the encodings of pages and of PMP that say otherwise are reserved.
-        e.read = key;
+        // A store right does not imply a load right and the other way round: ask for each.
         if write {
             e.write = if may_write { key } else { NEVER };
+        } else {
+            e.read = key;
         }
     }
 
