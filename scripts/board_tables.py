@@ -13,7 +13,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-DATA = ROOT / "crates/cli/data/board_latency_calibration.csv"
+DATA = ROOT / "crates/bench/data/board_latency_calibration.csv"
 METHODS = ["dram", "coarse", "fine", "extended"]
 CASES = [("stride", 4096), ("stride", 8192)] + [("nbank", n) for n in range(1, 7)]
 # Rows of the short table, with the names it has for them.

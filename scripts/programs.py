@@ -67,7 +67,7 @@ def compile_bare(source, at, into, work):
 
 def speed_flags():
     """The compiler's flags of `nagori bench speed`, from where they are."""
-    text = (ROOT / "crates/cli/src/bench/speed/programs.rs").read_text()
+    text = (ROOT / "crates/bench/src/speed/programs.rs").read_text()
     inside = text.split("const FLAGS: &[&str] = &[", 1)[1].split("];", 1)[0]
     return [line.strip().strip(',').strip('"') for line in inside.splitlines() if line.strip()]
 

@@ -1,10 +1,8 @@
 //! `nagori bare`: bare-metal programs.
 
-use crate::args::{concat_examples, DeviceArgs, MachineArgs, RunArgs};
+use crate::args::{concat_examples, DeviceArgs, RunArgs};
 use crate::console;
 use crate::guest::{self, Attended, Software};
-use crate::numbers::in_units;
-use crate::output::{Exit, Messages};
 use anyhow::{anyhow, bail, ensure, Context};
 use clap::Args;
 use nagori_platform::loader::{
@@ -15,6 +13,9 @@ use nagori_session::drive::{htif::Words, SignatureFile};
 use nagori_session::guest::Agreed;
 use nagori_session::software::bus;
 use nagori_session::{program, Caller, Job};
+use nagori_terminal::args::MachineArgs;
+use nagori_terminal::numbers::in_units;
+use nagori_terminal::output::{Exit, Messages};
 use std::path::PathBuf;
 
 const BARE_EXAMPLES: &str = "\

@@ -1,15 +1,16 @@
 //! `nagori boot`: Linux.
 
-use crate::args::{concat_examples, CacheArgs, DeviceArgs, MachineArgs, ModulesArgs, RunArgs};
+use crate::args::{concat_examples, DeviceArgs, RunArgs};
 use crate::console;
 use crate::guest::{self, Attended};
-use crate::output::{Exit, Messages};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use nagori_platform::loader::Symbols;
 use nagori_session::devices::DiskSpec;
 use nagori_session::software::{self, isolation, on_hart, KernelFile, Part, Software, ROOT_DISK};
 use nagori_session::{image, rtc, Caller, Job};
+use nagori_terminal::args::{CacheArgs, MachineArgs, ModulesArgs};
+use nagori_terminal::output::{Exit, Messages};
 
 const BOOT_EXAMPLES: &str = "\
 Examples:

@@ -1,11 +1,11 @@
 //! `nagori cache`: what the cache directory holds, and making room.
 
-use crate::args::CacheArgs;
-use crate::numbers::count;
-use crate::output::{self, Exit, Messages, SUCCESS};
 use anyhow::Context;
 use clap::Subcommand;
 use nagori_session::words::bytes;
+use nagori_terminal::args::CacheArgs;
+use nagori_terminal::numbers::count;
+use nagori_terminal::output::{self, Exit, Messages, SUCCESS};
 use serde_json::json;
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -2,7 +2,6 @@
 
 use crate::args::EXIT_CODES;
 use crate::bare::BareArgs;
-use crate::bench::args::BenchCommand;
 use crate::boot::BootArgs;
 use crate::cache::CacheCommand;
 use crate::crash::args::CrashArgs;
@@ -15,7 +14,6 @@ use crate::mem::args::MemCommand;
 use crate::native::NativeArgs;
 use crate::nvmm::NvmmCommand;
 use crate::off2f::Off2fCommand;
-use crate::output::{Exit, Messages};
 use crate::remote::ctl::CtlArgs;
 use crate::report::ReportArgs;
 use crate::run::{CompareArgs, RunProgramArgs};
@@ -24,10 +22,12 @@ use crate::suite::SuiteCommand;
 use crate::sweep::SweepArgs;
 use crate::window::WindowCommand;
 use crate::{
-    bare, bench, boot, cache, crash, disasm, doctor, image, iomap, machine, mem, native, nvmm,
-    off2f, remote, report, run, snapshot, suite, sweep, window,
+    bare, boot, cache, crash, disasm, doctor, image, iomap, machine, mem, native, nvmm, off2f,
+    remote, report, run, snapshot, suite, sweep, window,
 };
 use clap::{Parser, Subcommand};
+use nagori_bench::BenchArgs;
+use nagori_terminal::output::{Exit, Messages};
 
 /// A RISC-V computer with DRAM and non-volatile main memory, emulated.
 ///
@@ -63,8 +63,7 @@ pub enum Command {
     Doctor(DoctorArgs),
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
-    #[command(subcommand)]
-    Bench(BenchCommand),
+    Bench(BenchArgs),
     Ctl(CtlArgs),
     #[command(subcommand)]
     Mem(MemCommand),
@@ -119,7 +118,7 @@ impl Command {
             Command::Image(a) => image::command(a, out),
             Command::Cache(a) => cache::command(a, out),
             Command::Doctor(a) => doctor::command(a),
-            Command::Bench(a) => bench::command(a, out),
+            Command::Bench(a) => nagori_bench::command(a, out),
             Command::Resume(a) => snapshot::resume(a, out),
             Command::Snapshot(a) => snapshot::command(a, out),
             Command::Ctl(a) => remote::ctl::command(a),
@@ -156,5 +155,44 @@ mod tests {
                 assert_eq!(names, arg.get_visible_aliases(), "{}", command.get_name());
             }
         }
+    }
+
+    /// Calls `f` with the words of each command and the command.
+    fn commands(words: &[String], c: &clap::Command, f: &mut dyn FnMut(&[String], &clap::Command)) {
+        f(words, c);
+        for sub in c.get_subcommands() {
+            let words = [words, &[sub.get_name().to_string()]].concat();
+            commands(&words, sub, f);
+        }
+    }
+
+    /// Whatever option asks for a number reads it with the parsers of `terminal`: what is none is told in words, and
+    /// `1e1` is ten.
+    #[test]
+    fn every_option_reads_numbers_alike() {
+        let cli = Cli::command();
+        let mut seen = 0;
+        commands(&["nagori".into()], &cli, &mut |words, c| {
+            for a in c.get_arguments().filter(|a| a.get_action().takes_values()) {
+                let Some(long) = a.get_long() else { continue };
+                let told = |value: &str| {
+                    let option = format!("--{long}={value}");
+                    let all = words.iter().cloned().chain([option.clone()]);
+                    let e = Cli::try_parse_from(all).err().map(|e| e.to_string());
+                    (option, e.unwrap_or_default())
+                };
+                let (option, e) = told("abc");
+                for jargon in ["invalid digit", "invalid float", "is not in "] {
+                    assert!(!e.contains(jargon), "{words:?} {option}: {e}");
+                }
+                if !e.contains("is no number") {
+                    continue;
+                }
+                seen += 1;
+                let (option, e) = told("1e1");
+                assert!(!e.contains("is no number"), "{words:?} {option}: {e}");
+            }
+        });
+        assert!(seen > 40, "{seen}");
     }
 }

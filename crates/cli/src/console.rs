@@ -1,8 +1,8 @@
 //! The guest's console in the host's terminal, or in pipes.
 
-use crate::output::Messages;
 use anyhow::Context;
 use nagori_session::{Error, Event, Port};
+use nagori_terminal::output::Messages;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::fs::{fstat, FileType};
 use rustix::io::Errno;

@@ -1,8 +1,5 @@
 //! `nagori disasm`: blocks with their cycles, and the translator's code for them.
 
-use crate::args::MachineArgs;
-use crate::numbers::{count, size};
-use crate::output::{self, Exit, SUCCESS};
 use anyhow::{bail, Context};
 use clap::Args;
 use iced_x86::{
@@ -16,6 +13,9 @@ use nagori_hart::{CodeCache, Hart, HartConfig, PreOp};
 use nagori_isa::reg::{f_name, x_name};
 use nagori_isa::{decode_with, disassemble, inst_len};
 use nagori_platform::loader::{self, FileData, RamRange, Role, Segment, Symbols};
+use nagori_terminal::args::MachineArgs;
+use nagori_terminal::numbers::{count, size};
+use nagori_terminal::output::{self, Exit, SUCCESS};
 use nagori_translator::listing::{self, HostCode, Listing};
 use serde_json::{json, Value};
 use std::fmt::Write;

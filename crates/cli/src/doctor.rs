@@ -1,9 +1,9 @@
 //! `nagori doctor`: what works on this host, and how to mend what does not.
 
-use crate::args::CacheArgs;
-use crate::output::{self, Exit, SUCCESS};
 use clap::Args;
 use nagori_image::health;
+use nagori_terminal::args::CacheArgs;
+use nagori_terminal::output::{self, Exit, SUCCESS};
 use serde_json::json;
 
 /// Exit code if the main job does not work.

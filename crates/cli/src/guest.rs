@@ -3,13 +3,10 @@
 use crate::args::{RunArgs, StatsFormat};
 use crate::console::{self, Console};
 use crate::host::Host;
-use crate::output::file::Staged;
-use crate::output::{self, Exit, Messages, MEANINGLESS, SUCCESS};
 use crate::perfmap;
 use crate::profiling::Profiling;
 use crate::remote;
 use crate::sampling::Vectors;
-use crate::tables;
 use crate::trace::{BusTrace, Traced, Tracer};
 use anyhow::{bail, Context};
 use nagori_isa::Extensions;
@@ -22,6 +19,9 @@ use nagori_session::guest::{self, RunServices};
 use nagori_session::problems::{self, Asked, Problem};
 use nagori_session::sampling::{self, Sampled};
 use nagori_session::{End, Job};
+use nagori_terminal::output::file::Staged;
+use nagori_terminal::output::{self, Exit, Messages, MEANINGLESS, SUCCESS};
+use nagori_terminal::tables;
 use serde_json::json;
 use std::path::Path;
 

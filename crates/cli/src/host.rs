@@ -1,8 +1,8 @@
 //! The costs of a run on the host. They are kept separate from the guest's statistics, since they
 //! differ from run to run.
 
-use crate::tables::{grouped, row, table, text};
 use nagori_machine::{Machine, Measured, Reason, TranslatorStats};
+use nagori_terminal::tables::{grouped, row, table, text};
 use serde_json::{json, Value};
 use std::time::Instant;
 

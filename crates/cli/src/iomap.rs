@@ -1,14 +1,14 @@
 //! `nagori iomap`: tables that translate I/O addresses.
 
-use crate::numbers::size;
-use crate::output::file::Staged;
-use crate::output::{self, Exit, Messages, SUCCESS};
-use crate::tables::{grouped, row, table, text};
 use anyhow::{bail, Context};
 use clap::{Args, Subcommand};
 use nagori_iomap::merge::{merge, Merged};
 use nagori_iomap::ports::{parse, Ports};
 use nagori_iomap::{verilog, MAX_ENTRIES};
+use nagori_terminal::numbers::size;
+use nagori_terminal::output::file::Staged;
+use nagori_terminal::output::{self, Exit, Messages, SUCCESS};
+use nagori_terminal::tables::{grouped, row, table, text};
 use serde_json::{json, Value};
 use std::io::Read;
 use std::path::PathBuf;

@@ -1,11 +1,9 @@
 //! The `nagori` command, as a library: the program calls [`command`], other programs also [`library`].
 #![forbid(unsafe_code)]
 
-mod again;
 mod args;
 mod axes;
 mod bare;
-mod bench;
 mod boot;
 mod cache;
 mod commands;
@@ -23,32 +21,26 @@ pub mod library;
 mod machine;
 mod mem;
 mod native;
-mod numbers;
 mod nvmm;
 mod off2f;
-mod output;
 mod perfmap;
-mod plot;
 mod profiling;
 mod python;
 mod remote;
 mod report;
 mod run;
 mod run_times;
-mod sample;
 mod sampling;
-mod signals;
 mod snapshot;
 mod suite;
 mod sweep;
-mod tables;
 mod trace;
 mod window;
 
 use clap::{CommandFactory, Parser};
 use commands::Cli;
-use output::Exit;
-use signals::Signals;
+use nagori_terminal::output::{self, Exit};
+use nagori_terminal::signals::{self, Signals};
 use std::ffi::OsString;
 
 /// Exit code of what could not begin.

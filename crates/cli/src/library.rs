@@ -10,7 +10,7 @@ use crate::mem::args::MemCommand;
 use crate::mem::report::{About, Report};
 use crate::remote;
 use crate::window::{self, WindowCommand};
-use crate::{bare, boot, guest, hints, run, tables};
+use crate::{bare, boot, guest, hints, run};
 use anyhow::anyhow;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use nagori_machine::Machine;
@@ -22,6 +22,7 @@ use nagori_session::guest::RunServices;
 use nagori_session::problems::{self, Asked, Problem};
 use nagori_session::program::Captured;
 use nagori_session::{image, Caller, End, Port, Rootfs};
+use nagori_terminal::tables;
 use serde_json::{json, Value};
 use std::io;
 

@@ -1,8 +1,8 @@
 //! `nagori machine`: descriptions of machines.
 
-use crate::output::{self, Exit, SUCCESS};
 use clap::{Args, Subcommand};
 use nagori_platform::config::{self, Library, Machine};
+use nagori_terminal::output::{self, Exit, SUCCESS};
 use serde_json::json;
 
 /// Show and list machine descriptions.

@@ -2,9 +2,6 @@
 
 mod selftest;
 
-use crate::numbers::count;
-use crate::output::file::Staged;
-use crate::output::{self, Exit, Messages, SUCCESS};
 use anyhow::{anyhow, bail, Context};
 use clap::{Args, ValueEnum};
 use nagori_epoch::{Attribution, PerLine, Variant, Weight};
@@ -20,6 +17,9 @@ use nagori_native::source::recorded::{End, Recorded};
 use nagori_native::source::synthetic::Synthetic;
 use nagori_native::source::{Source, Tid};
 use nagori_native::{calibrate, own, qmp, Error};
+use nagori_terminal::numbers::count;
+use nagori_terminal::output::file::Staged;
+use nagori_terminal::output::{self, Exit, Messages, SUCCESS};
 use serde_json::json;
 use std::ffi::OsString;
 use std::fs::File;

@@ -1,12 +1,12 @@
 //! `nagori nvmm`: images of NVMM, without a machine.
 
-use crate::args::MachineArgs;
-use crate::output::{self, Exit, Messages, SUCCESS};
 use anyhow::{bail, Context};
 use clap::{Args, Subcommand};
 use nagori_machine::geometry;
 use nagori_nvmm::{Access, Difference, Geometry, Image};
 use nagori_session::words::bytes;
+use nagori_terminal::args::MachineArgs;
+use nagori_terminal::output::{self, Exit, Messages, SUCCESS};
 use serde_json::{json, Value};
 use std::io::Write;
 use std::path::PathBuf;

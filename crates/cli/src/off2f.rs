@@ -1,9 +1,9 @@
 //! `nagori off2f`: programs whose text executes in place on NVMM, as files.
 
-use crate::output::{self, Exit, Messages, SUCCESS};
 use anyhow::{bail, Context};
 use clap::{Args, Subcommand};
 use nagori_off2f::{join, read_off2, read_text, split, Text, OFF2_MAGIC, PAGE, TEXT_MAGIC};
+use nagori_terminal::output::{self, Exit, Messages, SUCCESS};
 use serde_json::{json, Value};
 use std::fs;
 use std::io::Write;

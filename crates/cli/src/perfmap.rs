@@ -1,10 +1,10 @@
 //! `--perf-map`: addresses of translated code, in the format of Linux perf.
 
 use crate::args::RunArgs;
-use crate::output::Messages;
 use anyhow::{bail, Context};
 use nagori_machine::{Engine, Machine, Piece};
 use nagori_platform::loader::Symbols;
+use nagori_terminal::output::Messages;
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::Write as _;

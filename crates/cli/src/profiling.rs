@@ -1,7 +1,6 @@
 //! `--profile`: which code waits for memory.
 
 use crate::args::InspectArgs;
-use crate::output::file::{self, Staged};
 use anyhow::{bail, Context};
 use nagori_hart::world::Stall;
 use nagori_machine::{Attributed, Attribution, Machine};
@@ -9,6 +8,7 @@ use nagori_platform::loader;
 use nagori_profile::{folded, kernel, pprof, Counted, Lines, Profile, Region, Space, Symbols};
 use nagori_ram::GuestRam;
 use nagori_session::sampling::Sampled;
+use nagori_terminal::output::file::{self, Staged};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::BufWriter;

@@ -90,7 +90,7 @@ fn lines(rows: &[Shown], key: usize) -> Panel {
     let values: Vec<&str> = rows.iter().map(|r| r.at[key].1.as_str()).collect();
     let numbers: Option<Vec<(f64, &str)>> = values
         .iter()
-        .map(|v| crate::numbers::with_unit(v))
+        .map(|v| nagori_terminal::numbers::with_unit(v))
         .collect();
     let numbers = numbers.filter(|n| n.iter().all(|v| v.1 == n[0].1));
     let title = &rows[0].at[key].0;
@@ -139,7 +139,7 @@ fn lines(rows: &[Shown], key: usize) -> Panel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plot::svg;
+    use nagori_plot::{svg, Look};
 
     fn row(variant: &str, at: &[(&str, &str)], time: Result<f64, &str>) -> Shown {
         Shown {
@@ -161,7 +161,7 @@ mod tests {
             row("fine", &[], Err("unfinished: timeout")),
             row("extended", &[], Ok(3.456)),
         ];
-        let text = svg(&drawn("./sort 10", &rows));
+        let text = svg(&drawn("./sort 10", &rows), &Look::default()).unwrap();
         for part in [
             "Run time of ./sort 10",
             "dram is 1; intervals: 95 % of the mean",
@@ -191,12 +191,14 @@ mod tests {
             (panel.x.title.as_str(), panel.x.unit.as_str()),
             ("l1d.size", "KiB")
         );
-        assert!(svg(&chart).contains("l1d.size [KiB]"));
+        assert!(svg(&chart, &Look::default())
+            .unwrap()
+            .contains("l1d.size [KiB]"));
         let named: Vec<Shown> = ["open", "closed"]
             .map(|s| row("dram", &[("page", s), ("n", "1")], Ok(1.0)))
             .into();
         let chart = drawn("p", &named);
         assert_eq!(chart.panels[0].series[0].name, "dram, n=1");
-        assert!(svg(&chart).contains("closed"));
+        assert!(svg(&chart, &Look::default()).unwrap().contains("closed"));
     }
 }

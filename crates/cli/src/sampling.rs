@@ -1,13 +1,13 @@
 //! Options and results of sampled runs.
 
 use crate::figures::Figures;
-use crate::numbers::count;
-use crate::tables::{duration, grouped, part, row, table, text};
 use anyhow::{bail, Context};
 use clap::{Args, ValueEnum};
 use nagori_machine::{Machine, Report};
 use nagori_memtime::stats::Region;
 use nagori_session::sampling::{bbv, plan, Asked, Interval, Plan, Sampled};
+use nagori_terminal::numbers::count;
+use nagori_terminal::tables::{duration, grouped, part, row, table, text};
 use serde_json::{json, Map, Value};
 use std::fs::File;
 use std::io::BufWriter;

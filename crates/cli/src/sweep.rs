@@ -1,8 +1,8 @@
 //! `nagori sweep`: studies, which the Python package runs.
 
-use crate::output::Exit;
 use crate::python;
 use clap::Args;
+use nagori_terminal::output::Exit;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 

@@ -1,7 +1,6 @@
 //! Traces of the harts' activity.
 
 use crate::args::TraceKind;
-use crate::output::file::Staged;
 use anyhow::Context;
 use nagori_hart::trap::cause;
 use nagori_hart::world::{AccessKind, Commit, Event, LineKind, Reg, TrapEvent};
@@ -11,6 +10,7 @@ use nagori_memtrace::bus;
 use nagori_platform::loader::Symbols;
 use nagori_session::drive::{Service, Wishes};
 use nagori_session::Error;
+use nagori_terminal::output::file::Staged;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 

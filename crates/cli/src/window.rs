@@ -2,14 +2,14 @@
 
 use crate::args::{engine, DeviceArgs, EngineKind};
 use crate::figures::Figures;
-use crate::output::file::Staged;
-use crate::output::{self, Exit, Messages, SUCCESS};
 use crate::run;
-use crate::tables::{duration, grouped, row, table, text};
 use anyhow::{anyhow, Context};
 use clap::{Args, Subcommand};
 use nagori_session::sampling::{copies, kept, Window};
 use nagori_session::{check, Caller};
+use nagori_terminal::output::file::Staged;
+use nagori_terminal::output::{self, Exit, Messages, SUCCESS};
+use nagori_terminal::tables::{duration, grouped, row, table, text};
 use serde_json::{json, Value};
 use std::path::PathBuf;
 

@@ -16,4 +16,4 @@ for key, error in sorted(errors.items()):
 mean, most = sum(map(abs, errors.values())) / len(errors), max(map(abs, errors.values()))
 print(f"{len(errors)} cells: mean error {mean:.1f} %, largest {most:.1f} %")
 assert len(errors) == 20 and mean <= 1.5 and most <= 3.5
-' board.json "$root/crates/cli/data/board_latency_calibration.csv"
+' board.json "$root/crates/bench/data/board_latency_calibration.csv"

@@ -1,12 +1,13 @@
 //! Arguments of `nagori crash`.
 
-use crate::args::{CacheArgs, DeviceArgs, EngineKind, MachineArgs, ModulesArgs};
+use crate::args::{DeviceArgs, EngineKind};
 use crate::boot::Expose;
-use crate::numbers::{count, seconds, seed};
 use crate::run::FileArg;
 use clap::{Args, Subcommand, ValueEnum};
 use nagori_crash::{Domain, GpfChoice, Mode, Model, Order};
 use nagori_session::crash::Points;
+use nagori_terminal::args::{CacheArgs, MachineArgs, ModulesArgs};
+use nagori_terminal::numbers::{count, seconds, seed};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\

@@ -2,7 +2,6 @@
 
 use super::args::{CrashArgs, ReplayArgs};
 use super::{boot, plan};
-use crate::output::{self, Exit, Messages, SUCCESS};
 use crate::remote;
 use anyhow::{bail, Context};
 use clap::{Args, FromArgMatches};
@@ -12,6 +11,7 @@ use nagori_machine::{Machine, Point, Stop};
 use nagori_session::crash::{Prepared, Recovering};
 use nagori_session::drive::{self, BoxedService, Course, Service, Wishes};
 use nagori_session::{End, Interrupted};
+use nagori_terminal::output::{self, Exit, Messages, SUCCESS};
 use serde_json::Value;
 use std::fmt::Write;
 

@@ -1,9 +1,9 @@
 //! Arguments of `nagori image`.
 
-use crate::args::{CacheArgs, ModulesArgs};
-use crate::numbers::in_units;
 use clap::{Args, Subcommand, ValueEnum};
 use nagori_image::{Base, RootfsSpec};
+use nagori_terminal::args::{CacheArgs, ModulesArgs};
+use nagori_terminal::numbers::in_units;
 use std::path::PathBuf;
 
 const BUILD_EXAMPLES: &str = "\

@@ -3,12 +3,12 @@
 pub mod args;
 mod rootfs;
 
-use crate::output::file::{self, Staged};
-use crate::output::{self, Exit, Messages, SUCCESS};
 use anyhow::{bail, Context};
 use args::ImageCommand;
 use nagori_image::{Base, GuestImage, Options, RootfsSpec};
 use nagori_session::image;
+use nagori_terminal::output::file::{self, Staged};
+use nagori_terminal::output::{self, Exit, Messages, SUCCESS};
 use serde_json::json;
 use std::fs::File;
 use std::io::Read;

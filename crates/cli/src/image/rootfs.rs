@@ -1,8 +1,8 @@
 //! Root file systems: listed and shown.
 
-use crate::output;
 use nagori_image::{Base, RootFs};
 use nagori_session::rtc;
+use nagori_terminal::output;
 use serde_json::json;
 use std::fmt::Write as _;
 

@@ -1,10 +1,10 @@
 //! Arguments of `nagori mem`.
 
-use crate::numbers::{count, in_units, real, seed, size};
-use crate::plot::LookArgs;
 use clap::{Args, Subcommand, ValueEnum};
 use nagori_memtime::Ps;
 use nagori_memtrace::{Format, Unaligned};
+use nagori_terminal::numbers::{count, in_units, real, seed, size};
+use nagori_terminal::plot::LookArgs;
 use std::path::PathBuf;
 
 /// Memory models on their own: play traces, make traces, compare, draw.

@@ -1,10 +1,10 @@
 //! Logs of device commands.
 
 use crate::mem::args::CommandsFormat;
-use crate::output::file::Staged;
 use anyhow::Context;
 use nagori_memtime::dram::{Command, Issued};
 use nagori_memtime::model::CommandPart;
+use nagori_terminal::output::file::Staged;
 use std::collections::BTreeSet;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};

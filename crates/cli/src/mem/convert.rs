@@ -3,9 +3,6 @@
 use crate::mem::args::ConvertArgs;
 use crate::mem::run::unaligned;
 use crate::mem::{gen, memory};
-use crate::output::file::Staged;
-use crate::output::{self, Exit, Messages, SIGNAL, SUCCESS};
-use crate::tables::grouped;
 use anyhow::{bail, Context};
 use indicatif::{ProgressBar, ProgressStyle};
 use nagori_memtrace::convert::{convert, times, Options, Outcome};
@@ -14,6 +11,9 @@ use nagori_memtrace::gen::Generator;
 use nagori_memtrace::input::{self, Reader};
 use nagori_memtrace::output::Writer;
 use nagori_memtrace::{Error, Format, Source};
+use nagori_terminal::output::file::Staged;
+use nagori_terminal::output::{self, Exit, Messages, SIGNAL, SUCCESS};
+use nagori_terminal::tables::grouped;
 use std::path::Path;
 
 fn open(

@@ -1,13 +1,13 @@
 //! Plots of a result.
 
 use crate::mem::report::Report;
-use crate::output::file;
-use crate::plot::{self, LookArgs};
 use crate::report::document::{Block, Document};
 use crate::report::page;
 use anyhow::{bail, Context};
 use nagori_memtrace::measure::{LatencySummary, Point as Bytes};
 use nagori_plot::{Axis, Chart, Format, Mark, Panel, Point, Series};
+use nagori_terminal::output::file;
+use nagori_terminal::plot::{self, LookArgs};
 use std::path::Path;
 
 /// Checks that a plot can have this name; standard output gets a page.

@@ -1,16 +1,16 @@
 //! `nagori mem gen`, and patterns without a file.
 
 use crate::mem::args::{GenArgs, PatternName};
-use crate::numbers::{count, in_units, real, seed, size};
-use crate::output::file::Staged;
-use crate::output::{Exit, Messages, SIGNAL, SUCCESS};
-use crate::tables::grouped;
 use anyhow::{anyhow, bail, Context};
 use clap::ValueEnum;
 use nagori_memtrace::format::Compression;
 use nagori_memtrace::gen::{Generator, Pattern, Spec};
 use nagori_memtrace::output::Writer;
 use nagori_memtrace::{Source, Times};
+use nagori_terminal::numbers::{count, in_units, real, seed, size};
+use nagori_terminal::output::file::Staged;
+use nagori_terminal::output::{Exit, Messages, SIGNAL, SUCCESS};
+use nagori_terminal::tables::grouped;
 use nagori_values::hint;
 
 /// Share of writes of `mixed`.

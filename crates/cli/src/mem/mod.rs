@@ -12,10 +12,10 @@ mod run;
 mod sweep;
 mod sweep_plot;
 
-use crate::output::file::Staged;
-use crate::output::{self, Exit, Messages, SUCCESS};
 use anyhow::{bail, Context};
 use args::{MemCommand, PlotArgs, ShowArgs};
+use nagori_terminal::output::file::Staged;
+use nagori_terminal::output::{self, Exit, Messages, SUCCESS};
 pub use run::report_of;
 
 /// Runs the command.

@@ -2,9 +2,6 @@
 
 use crate::mem::args::RecordArgs;
 use crate::mem::memory;
-use crate::output::file::Staged;
-use crate::output::{Exit, Messages, SIGNAL};
-use crate::tables::grouped;
 use anyhow::{bail, Context};
 use nagori_memtrace::convert::{convert, times, Options, Outcome};
 use nagori_memtrace::format::Compression;
@@ -12,6 +9,9 @@ use nagori_memtrace::output::Writer;
 use nagori_memtrace::{Error, Source};
 use nagori_session::record::{self, Recorder, Recording};
 use nagori_session::MachineChoice;
+use nagori_terminal::output::file::Staged;
+use nagori_terminal::output::{Exit, Messages, SIGNAL};
+use nagori_terminal::tables::grouped;
 use std::os::unix::process::ExitStatusExt;
 
 /// Runs the command; the exit code is that of the program.

@@ -1,8 +1,8 @@
 //! Results: as one JSON value, and as tables for human readers.
 
-use crate::tables::{duration, grouped, row, table, text};
 use nagori_memtime::model::{BankStats, Counters, EnergyStats, ModelStats};
 use nagori_memtrace::drive::Outcome;
+use nagori_terminal::tables::{duration, grouped, row, table, text};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -5,12 +5,12 @@ use crate::mem::args::SweepArgs;
 use crate::mem::memory;
 use crate::mem::report::Report;
 use crate::mem::run::{ignored_times, mode_name, options, play, Trace};
-use crate::output::file::Staged;
-use crate::output::table::{Form, Kind, Table};
-use crate::output::{self, Exit, Messages, SIGNAL, SUCCESS};
 use anyhow::{bail, Context};
 use indicatif::{ProgressBar, ProgressStyle};
 use nagori_memtrace::Error;
+use nagori_terminal::output::file::Staged;
+use nagori_terminal::output::table::{Form, Kind, Table};
+use nagori_terminal::output::{self, Exit, Messages, SIGNAL, SUCCESS};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Mutex;
 

@@ -2,11 +2,11 @@
 
 use crate::mem::draw;
 use crate::mem::sweep::{COLUMNS, NAMES};
-use crate::numbers::with_unit as number;
-use crate::plot::LookArgs;
 use crate::report::document::{Block, Document, Table};
 use anyhow::{bail, Context};
 use nagori_plot::{Chart, Mark, Panel, Place, Point, PALETTE};
+use nagori_terminal::numbers::with_unit as number;
+use nagori_terminal::plot::LookArgs;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -309,7 +309,7 @@ mod tests {
     }
 
     fn svg(s: &Sweep) -> String {
-        crate::plot::svg(&s.chart())
+        nagori_plot::svg(&s.chart(), &nagori_plot::Look::default()).unwrap()
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! `nagori native --self-test`: what is injected beside what is asked for, on this host, now.
 
-use crate::again;
-use crate::output::{self, Exit, Messages, SUCCESS};
-use crate::tables::{row, table, text};
 use anyhow::Context;
 use nagori_epoch::{Attribution, Model, Params, Variant, Weight};
 use nagori_memtime::{Period, Ps};
 use nagori_native::monitor::{Epochs, Monitor};
 use nagori_native::own;
 use nagori_native::source::synthetic::Synthetic;
+use nagori_terminal::again;
+use nagori_terminal::output::{self, Exit, Messages, SUCCESS};
+use nagori_terminal::tables::{row, table, text};
 use rustix::time::{clock_gettime, ClockId};
 use serde_json::{json, Value};
 use std::ffi::OsString;

@@ -1,7 +1,6 @@
 //! The control socket as a service of a run.
 
 use super::parameters;
-use crate::tables;
 use nagori_hart::Privilege;
 use nagori_machine::{Dram, Machine, Point, Stop};
 use nagori_platform::control::{method_from_number, Fixed};
@@ -15,6 +14,7 @@ use nagori_session::drive::{Restart, Service, Wishes};
 use nagori_session::power::{self, When};
 use nagori_session::{devices, Caller, End};
 use nagori_snapshot::Meta;
+use nagori_terminal::tables;
 use rustix::event::PollFd;
 use serde::Serialize;
 use serde_json::Value;

@@ -1,13 +1,13 @@
 //! `nagori ctl`: asks a running machine.
 
-use crate::numbers::{count, size};
-use crate::output::file;
-use crate::output::{self, Exit};
-use crate::tables::{grouped, row, table, text};
 use anyhow::{bail, Context};
 use clap::{Args, Subcommand};
 use nagori_remote::api::{self, Dumped, Parameters, Set, SetValue, Stands, State, Status, Written};
 use nagori_remote::client::Client;
+use nagori_terminal::numbers::{count, size};
+use nagori_terminal::output::file;
+use nagori_terminal::output::{self, Exit};
+use nagori_terminal::tables::{grouped, row, table, text};
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 use serde_json::{json, Value};

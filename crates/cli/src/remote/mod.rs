@@ -7,12 +7,12 @@ mod gdb;
 mod parameters;
 
 use crate::args::InspectArgs;
-use crate::output::Messages;
 use control::Control;
 use dashboard::Dashboard;
 use gdb::Gdb;
 use nagori_machine::Machine;
 use nagori_session::drive::BoxedService;
+use nagori_terminal::output::Messages;
 use serde_json::Value;
 
 /// The services that may hold a machine, according to the arguments. `resets`: whether the

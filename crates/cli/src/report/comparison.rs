@@ -2,9 +2,9 @@
 
 use super::document::{Block, Document, Table};
 use crate::run_times::{drawn, Shown};
-use crate::tables::{duration, grouped};
 use anyhow::Context;
 use nagori_plot::{Axis, Chart, Mark, Panel, Point, Series};
+use nagori_terminal::tables::{duration, grouped};
 use serde_json::{json, Value};
 
 /// A row of the comparison.

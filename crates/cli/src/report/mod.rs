@@ -4,11 +4,11 @@ pub mod comparison;
 pub mod document;
 pub mod page;
 
-use crate::output::file::Staged;
-use crate::output::{Exit, Messages, SUCCESS};
 use anyhow::{bail, Context};
 use clap::Args;
 use document::Document;
+use nagori_terminal::output::file::Staged;
+use nagori_terminal::output::{Exit, Messages, SUCCESS};
 use serde_json::Value;
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -1,15 +1,13 @@
 //! Arguments of `nagori run` and `nagori compare`.
 
-use crate::args::{
-    CacheArgs, DeviceArgs, EngineKind, InspectArgs, MachineArgs, ModulesArgs, NvmmArgs, PowerArgs,
-    TimingMethod,
-};
-use crate::numbers::{count, seconds, seed};
-use crate::plot::LookArgs;
+use crate::args::{DeviceArgs, EngineKind, InspectArgs, NvmmArgs, PowerArgs, TimingMethod};
 use crate::sampling::SampleArgs;
 use clap::Args;
 use nagori_session::rtc::Rtc;
 use nagori_session::Placement;
+use nagori_terminal::args::{CacheArgs, MachineArgs, ModulesArgs};
+use nagori_terminal::numbers::{count, seconds, seed};
+use nagori_terminal::plot::LookArgs;
 use std::path::PathBuf;
 use std::str::FromStr;
 

@@ -11,8 +11,6 @@ pub use args::{CompareArgs, FileArg, RunProgramArgs};
 pub use compare::command as compare;
 
 use crate::args::{engine, DeviceArgs, InspectArgs, PowerArgs};
-use crate::output::file::{self, Staged};
-use crate::output::{Exit, Messages};
 use crate::profiling::Profiling;
 use crate::remote;
 use crate::sampling::Vectors;
@@ -28,6 +26,8 @@ use nagori_session::program::{
     Why,
 };
 use nagori_session::{Caller, Interrupted, Options, Rootfs, Session};
+use nagori_terminal::output::file::{self, Staged};
+use nagori_terminal::output::{Exit, Messages};
 pub use report::summary;
 use report::Result as RunResult;
 use rustix::fs::{fstat, FileType};

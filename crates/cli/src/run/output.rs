@@ -4,13 +4,13 @@ use super::args::CompareArgs;
 use super::compare::{normalised, Row, Variant};
 use crate::axes::Axis;
 use crate::figures::Figures;
-use crate::output::file::Staged;
-use crate::output::table::{Form, Kind, Table};
-use crate::output::Messages;
 use crate::report;
-use crate::tables::part;
 use anyhow::Context;
 use nagori_memtime::stats::Region;
+use nagori_terminal::output::file::Staged;
+use nagori_terminal::output::table::{Form, Kind, Table};
+use nagori_terminal::output::Messages;
+use nagori_terminal::tables::part;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 

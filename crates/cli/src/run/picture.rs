@@ -3,8 +3,8 @@
 use super::compare::{in_vain, normalised, Row};
 use crate::figures::Figures;
 use crate::run_times::{drawn, Shown};
-use crate::sample::Sample;
 use nagori_plot::Chart;
+use nagori_terminal::sample::Sample;
 
 /// The run times relative to the first.
 pub fn chart(program: &str, rows: &[Row]) -> Chart {

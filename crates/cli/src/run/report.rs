@@ -1,15 +1,15 @@
 //! The costs of a run, for human readers and as JSON.
 
 use crate::figures::Figures;
-use crate::output::{Exit, Messages, MEANINGLESS, SIGNAL, SUCCESS};
 use crate::profiling::Waiting;
 use crate::sampling;
-use crate::tables::{self, duration, grouped, row, table, text};
 use nagori_machine::{Machine, Report};
 use nagori_memtime::stats::Region;
 use nagori_session::problems::{Nvmm, Problem, NEVER_ENDED};
 use nagori_session::program::{Outcome, Run, Why};
 use nagori_session::sampling::Sampled;
+use nagori_terminal::output::{Exit, Messages, MEANINGLESS, SIGNAL, SUCCESS};
+use nagori_terminal::tables::{self, duration, grouped, row, table, text};
 use serde_json::{json, Value};
 
 /// Exit code if there is no such program, as in shells.
@@ -29,10 +29,10 @@ fn exit(why: &Why) -> Exit {
         Why::Outcome(Outcome::Failed { errno, .. }) if *errno == ENOENT => Exit(NOT_FOUND),
         Why::Outcome(Outcome::Failed { .. }) => Exit(NOT_EXECUTABLE),
         Why::Outcome(Outcome::Timeout | Outcome::HostTimeout) | Why::Instructions => {
-            crate::output::LIMIT
+            nagori_terminal::output::LIMIT
         }
         Why::Off(code) => Exit(low(*code)),
-        Why::Stuck | Why::Time => crate::output::STUCK,
+        Why::Stuck | Why::Time => nagori_terminal::output::STUCK,
         Why::Signal(n) => Exit(SIGNAL.saturating_add(*n)),
         Why::PowerCut => SUCCESS,
     }

@@ -1,11 +1,11 @@
 //! Copies a program's output to this command's, and shows a progress line.
 
-use crate::output::file::Staged;
-use crate::tables;
 use anyhow::Context;
 use nagori_machine::Report;
 use nagori_memtime::stats::Region;
 use nagori_session::program::{Stream, Streams};
+use nagori_terminal::output::file::Staged;
+use nagori_terminal::tables;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};

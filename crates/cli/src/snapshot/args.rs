@@ -1,8 +1,9 @@
 //! Arguments of the snapshot commands.
 
-use crate::args::{CacheArgs, DeviceArgs, MachineArgs, ModulesArgs, RunArgs};
-use crate::numbers::count;
+use crate::args::{DeviceArgs, RunArgs};
 use clap::{Args, Subcommand};
+use nagori_terminal::args::{CacheArgs, MachineArgs, ModulesArgs};
+use nagori_terminal::numbers::count;
 use std::path::PathBuf;
 
 const RESUME_EXAMPLES: &str = "\

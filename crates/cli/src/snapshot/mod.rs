@@ -4,10 +4,8 @@ mod args;
 
 pub use args::{ResumeArgs, SnapshotCommand};
 
-use crate::args::{CacheArgs, MachineArgs, ModulesArgs};
 use crate::console;
 use crate::guest::{self, Attended};
-use crate::output::{self, Exit, Messages, SUCCESS};
 use anyhow::bail;
 use nagori_platform::loader::{Plan, Symbols};
 use nagori_session::devices::Devices;
@@ -18,6 +16,8 @@ use nagori_session::software::{self, Software};
 use nagori_session::words::bytes;
 use nagori_session::{image, rtc, Job};
 use nagori_snapshot::{Header, Snapshot};
+use nagori_terminal::args::{CacheArgs, MachineArgs, ModulesArgs};
+use nagori_terminal::output::{self, Exit, Messages, SUCCESS};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};

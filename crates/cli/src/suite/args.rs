@@ -1,11 +1,11 @@
 //! Arguments of `nagori suite`.
 
-use crate::args::{CacheArgs, MachineArgs};
-use crate::numbers::{count, seed};
-use crate::plot::LookArgs;
 use clap::{Args, Subcommand, ValueEnum};
 use nagori_memtime::Method;
 use nagori_suite::{Malloc, Size, Timing};
+use nagori_terminal::args::{CacheArgs, MachineArgs};
+use nagori_terminal::numbers::{count, seed};
+use nagori_terminal::plot::LookArgs;
 use std::path::PathBuf;
 
 /// Run the application study: real programs of Debian under every delay method and memory.

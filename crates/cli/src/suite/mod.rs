@@ -6,10 +6,10 @@ mod run;
 
 pub use args::SuiteCommand;
 
-use crate::output::{self, Exit, Messages, SUCCESS};
-use crate::tables::{row, table, text};
 use args::{LibraryArgs, ListArgs};
 use nagori_suite::{Library, ENV};
+use nagori_terminal::output::{self, Exit, Messages, SUCCESS};
+use nagori_terminal::tables::{row, table, text};
 use serde_json::{json, Value};
 use std::path::PathBuf;
 

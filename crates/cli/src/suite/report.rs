@@ -2,14 +2,14 @@
 
 use super::args::ReportArgs;
 use super::library;
-use crate::output::file::Staged;
-use crate::output::{self, Exit, Messages, SUCCESS};
-use crate::plot::Picture;
 use anyhow::{bail, Context};
 use nagori_memtime::Method;
 use nagori_plot::{Axis, Chart, Mark, Panel, Point, Rule, Series};
 use nagori_suite::analysis::{Row, Table};
 use nagori_suite::{archive, page, read_archive, Conditions, Memory, Record, Store};
+use nagori_terminal::output::file::Staged;
+use nagori_terminal::output::{self, Exit, Messages, SUCCESS};
+use nagori_terminal::plot::Picture;
 use serde_json::json;
 use std::fs;
 

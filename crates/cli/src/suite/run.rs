@@ -2,11 +2,11 @@
 
 use super::args::{RunArgs, Subset};
 use super::library;
-use crate::output::{Exit, Messages, MEANINGLESS, SUCCESS};
-use crate::tables::{duration, grouped};
 use anyhow::bail;
 use nagori_memtime::Method;
 use nagori_suite::{Conditions, Event, Lab, Library, Memory, Program, Record, Store, Task};
+use nagori_terminal::output::{Exit, Messages, MEANINGLESS, SUCCESS};
+use nagori_terminal::tables::{duration, grouped};
 
 /// Memories beside the methods, if nothing is chosen.
 const MODELS: [&str; 1] = ["pcm"];

@@ -32,7 +32,7 @@ fn key(row: &Value) -> Key {
 
 /// The published cells of some methods, with their latencies in ns.
 fn published(methods: &str) -> Vec<(Key, f64)> {
-    include_str!("../../data/board_latency_calibration.csv")
+    include_str!("../../../bench/data/board_latency_calibration.csv")
         .lines()
         .filter(|l| !l.starts_with('#') && !l.starts_with("op,") && !l.is_empty())
         .map(|l| {

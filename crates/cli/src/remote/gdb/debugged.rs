@@ -1,13 +1,13 @@
 //! A machine as a debugger's session sees it, whatever its observer.
 
 use super::describe::{self, Register};
-use crate::tables;
 use nagori_hart::Privilege;
 use nagori_machine::{Machine, Watch, WatchKind};
 use nagori_memtime::Method;
 use nagori_platform::control::{method_from_number, Fixed};
 use nagori_remote::gdb::{self, Point, Target};
 use nagori_session::drive::Restart;
+use nagori_terminal::tables;
 use std::ops::Range;
 
 const MONITOR_HELP: &str = "\

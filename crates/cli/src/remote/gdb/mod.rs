@@ -6,7 +6,6 @@
 mod debugged;
 mod describe;
 
-use crate::output::Messages;
 use anyhow::{bail, Context};
 use debugged::{Asks, Desk};
 use nagori_machine::{DebugStop, Machine, Stop, WatchKind, Why};
@@ -14,6 +13,7 @@ use nagori_remote::gdb::{self, Halt, Left, Stub};
 use nagori_remote::place::Place;
 use nagori_session::drive::{Service, Wishes};
 use nagori_session::{End, Error};
+use nagori_terminal::output::Messages;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -83,7 +83,7 @@ fn unfinished_runs_are_marked_and_not_compared() {
     assert_eq!(json["runs"][2]["run_time"], Value::Null);
     assert_eq!(json["runs"][2]["complete"], false);
     assert_eq!(json["methods"][2]["run_time"], Value::Null);
-    assert_eq!(exit(&rows), crate::output::LIMIT);
+    assert_eq!(exit(&rows), nagori_terminal::output::LIMIT);
     // Nothing can be compared with a first run that did not complete.
     let rows = [
         row(Method::Dram, vec![run(timeout(), None, 1000)]),
@@ -91,7 +91,7 @@ fn unfinished_runs_are_marked_and_not_compared() {
     ];
     let json = as_json(&["x".into()], &[None], &rows);
     assert_eq!(json["runs"][1]["run_time"], Value::Null);
-    assert_eq!(exit(&rows), crate::output::LIMIT);
+    assert_eq!(exit(&rows), nagori_terminal::output::LIMIT);
 }
 
 #[test]
