@@ -17,15 +17,16 @@ build: setup ## The nagori command, optimised
 	cargo build --release -p nagori-cli
 
 # The C library with its header, for pkg-config and CMake (docs/c-api.md), and the command.
-INSTALL = SHARED=$(TARGET)/release/libnagori_capi.so STATIC=$(TARGET)/release/libnagori_capi.a \
+INSTALL = SHARED=$(TARGET)/library/libnagori_capi.so STATIC=$(TARGET)/library/libnagori_capi.a \
 	PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' LIBDIR='$(LIBDIR)' INCLUDEDIR='$(INCLUDEDIR)'
 
 install: ## Command and C library into PREFIX (/usr/local), below DESTDIR if it is set
-	cargo build --release -p nagori-cli -p nagori-capi
+	cargo build --release -p nagori-cli
+	cargo build --profile library -p nagori-capi
 	$(INSTALL) COMMAND=$(NAGORI) scripts/install.sh
 
 install-lib: ## The C library alone
-	cargo build --release -p nagori-capi
+	cargo build --profile library -p nagori-capi
 	$(INSTALL) scripts/install.sh
 
 # The package that pip has installed is this version's command, and needs no compiler.
@@ -101,7 +102,7 @@ notebooks: setup ## The notebooks of examples/, executed with the package of the
 dist: setup ## The command as a static program for any x86-64 Linux
 	@CARGO_TARGET_DIR=$(TARGET) scripts/dist binary
 
-# Both take over what the release build has compiled.
+# Takes over what the release build has compiled.
 dist-glibc: setup ## The command as a program for glibc 2.28 and newer
 	@CARGO_TARGET_DIR=$(TARGET) scripts/dist glibc
 
