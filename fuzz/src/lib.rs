@@ -41,7 +41,7 @@ pub use vmm::vmm;
 use nagori_isa::{decode as decode_word, encode};
 use nagori_platform::assembly;
 use nagori_platform::bus::Bus;
-use nagori_platform::config::{Library, Machine as Description, Source};
+use nagori_config::{Library, Machine as Description, Source};
 use nagori_platform::loader::{
     check_firmware, check_initramfs, load_elf, parse_kernel, plan_linux, FileData, LinuxFiles,
     RamRange,

@@ -54,7 +54,7 @@ fn gzip_of_nothing() -> Vec<u8> {
 pub fn seeds(target: &str) -> Vec<Vec<u8>> {
     let text = |t: &str| t.as_bytes().to_vec();
     let embedded = |name| {
-        nagori_platform::config::embedded(".", name)
+        nagori_config::embedded(".", name)
             .unwrap_or_default()
             .replace('/', "-")
             .into_bytes()

@@ -2,8 +2,8 @@
 
 use nagori_isa::OPS;
 use nagori_machine::{Engine, Machine, Stop, TranslatorOptions};
-use nagori_platform::config::{Library, Machine as Description};
-use nagori_platform::map;
+use nagori_config::{Library, Machine as Description};
+use nagori_config::map;
 
 const BASE: u64 = map::MEMORY;
 /// Bytes at the beginning of an input that say how the machine is.

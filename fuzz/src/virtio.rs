@@ -2,7 +2,7 @@
 
 use nagori_disk::{Disk, Writes};
 use nagori_platform::clock::Ps;
-use nagori_platform::config::{BlockConfig, ShareConfig};
+use nagori_config::{BlockConfig, ShareConfig};
 use nagori_platform::devices::virtio::bench::{entry, Bench, BASE, DATA};
 use nagori_platform::devices::virtio::{Block, Entropy, Net, PortConsole, Share, VirtioBackend};
 use std::io::Write;

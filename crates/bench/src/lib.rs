@@ -23,10 +23,10 @@ use anyhow::{bail, Context};
 pub use args::BenchArgs;
 use args::{BenchCommand, BoardArgs};
 use indicatif::{ProgressBar, ProgressStyle};
+use nagori_config::Machine as Description;
 use nagori_image::GuestImage;
 use nagori_machine::Report;
 use nagori_memtime::Method;
-use nagori_platform::config::Machine as Description;
 use nagori_session::guest;
 use nagori_session::software::{self, Software};
 use nagori_session::{image, Capture, End, Job};
@@ -424,11 +424,10 @@ mod tests {
             );
         }
         text += &summary(&rows, &published).unwrap();
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/bench.txt");
-        if std::env::var_os("NAGORI_BLESS").is_some() {
-            std::fs::write(path, &text).unwrap();
-        }
-        assert_eq!(text, std::fs::read_to_string(path).unwrap_or_default());
+        nagori_golden::golden(
+            concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/bench.txt"),
+            &text,
+        );
     }
 
     #[test]

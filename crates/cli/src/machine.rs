@@ -1,7 +1,7 @@
 //! `nagori machine`: descriptions of machines.
 
 use clap::{Args, Subcommand};
-use nagori_platform::config::{self, Library, Machine};
+use nagori_config::{Library, Machine};
 use nagori_terminal::output::{self, Exit, SUCCESS};
 use serde_json::json;
 
@@ -39,7 +39,7 @@ Examples:
 #[command(after_long_help = SHOW_EXAMPLES)]
 pub struct ShowArgs {
     /// A name (see `nagori machine list`) or a path.
-    #[arg(value_name = "NAME|PATH", default_value = nagori_platform::config::DEFAULT_MACHINE)]
+    #[arg(value_name = "NAME|PATH", default_value = nagori_config::DEFAULT_MACHINE)]
     pub machine: String,
     /// Change a value.
     #[arg(long, value_name = "KEY=VALUE")]
@@ -53,7 +53,7 @@ pub struct ShowArgs {
 pub fn command(command: &MachineCommand) -> anyhow::Result<Exit> {
     match command {
         MachineCommand::Show(a) => show(a)?,
-        MachineCommand::Schema => output::print_json(&config::schema())?,
+        MachineCommand::Schema => output::print_json(&nagori_config::schema())?,
         MachineCommand::List { json } => list(*json)?,
     }
     Ok(SUCCESS)
@@ -88,7 +88,7 @@ fn list(as_json: bool) -> anyhow::Result<()> {
     }
     let width = rows.iter().map(|r| r.0.len()).max().unwrap_or(0);
     let lines = rows.iter().map(|(name, description, _)| {
-        let mark = if name == config::DEFAULT_MACHINE {
+        let mark = if name == nagori_config::DEFAULT_MACHINE {
             " (default)"
         } else {
             ""

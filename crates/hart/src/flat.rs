@@ -1,4 +1,4 @@
-//! The smallest world: flat memory, no devices, fixed line latency.
+//! The smallest world: flat memory, at most a register, fixed line latency.
 
 use crate::commit::LineRequest;
 use crate::config::HartConfig;
@@ -13,6 +13,10 @@ pub struct Flat {
     coherence: Coherence,
     /// Core cycles from a line request to its first beat.
     pub latency: u64,
+    /// Core cycles from a release to its acknowledgement, if they are others.
+    pub write_latency: Option<u64>,
+    /// A device: the address of its one register, and what it reads as.
+    pub register: Option<(u64, u64)>,
     /// Lines read and written back.
     pub traffic: (u64, u64),
 }
@@ -25,6 +29,8 @@ impl Flat {
             base,
             coherence: Coherence::new(harts, config.l1d, config.l1i, base, bytes),
             latency: 10,
+            write_latency: None,
+            register: None,
             traffic: (0, 0),
         })
     }
@@ -39,8 +45,11 @@ impl Bus for Flat {
     fn ram_base(&self) -> u64 {
         self.base
     }
-    fn mmio_read(&mut self, _: &Requester<'_>, _: u64, _: u8) -> Result<u64, BusFault> {
-        Err(BusFault)
+    fn mmio_read(&mut self, _: &Requester<'_>, paddr: u64, _: u8) -> Result<u64, BusFault> {
+        match self.register {
+            Some((at, value)) if at == paddr => Ok(value),
+            _ => Err(BusFault),
+        }
     }
     fn mmio_write(&mut self, _: &Requester<'_>, _: u64, _: u8, _: u64) -> Result<(), BusFault> {
         Err(BusFault)
@@ -60,7 +69,7 @@ impl MemPort for Flat {
     }
     fn write_line(&mut self, req: &LineRequest) -> u64 {
         self.traffic.1 += 1;
-        req.cycle + self.latency
+        req.cycle + self.write_latency.unwrap_or(self.latency)
     }
 }
 

@@ -50,12 +50,5 @@ fn disassembly_is_that_of_the_file() {
         let line = disassemble(&inst, PC);
         writeln!(text, "{PC:x} {word:0width$x} {line}").unwrap();
     }
-    if std::env::var("NAGORI_BLESS").is_ok_and(|v| v == "1") {
-        std::fs::write(FILE, &text).unwrap();
-    }
-    let golden = std::fs::read_to_string(FILE).unwrap();
-    for (ours, golden) in text.lines().zip(golden.lines()) {
-        assert_eq!(ours, golden);
-    }
-    assert_eq!(text.lines().count(), golden.lines().count());
+    nagori_golden::golden(FILE, &text);
 }

@@ -2,7 +2,7 @@
 //! and with pages that are shared until they are stored to.
 
 use super::{Machine, MachineError, MachineState, Watching};
-use nagori_platform::config::{EpochConfig, Machine as Description};
+use nagori_config::{EpochConfig, Machine as Description};
 use nagori_platform::loader::Software;
 use nagori_ram::{GuestRam, Kept, PAGE};
 use nagori_translator::Translator;

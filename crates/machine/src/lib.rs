@@ -70,12 +70,12 @@ use action::Action;
 use control_state::ControlState;
 use fills::Fills;
 use memory::Memory;
+use nagori_config::MachineConfig;
 use nagori_hart::engine::NoEngine;
 use nagori_hart::lines::Coherence;
 use nagori_hart::{CodeCache, Exit, Hart, HartError};
 use nagori_platform::bus::{Bus, MapError};
 use nagori_platform::clock::{Clock, Ps};
-use nagori_platform::config::{self, MachineConfig};
 use nagori_platform::device::PowerRequest;
 use nagori_platform::loader::Software;
 use nagori_ram::{GuestRam, RamError};
@@ -230,7 +230,7 @@ fn drive_lines(h: &mut Hart, lines: u64, cycle: u64) {
 
 /// A machine.
 pub struct Machine {
-    pub(crate) description: config::Machine,
+    pub(crate) description: nagori_config::Machine,
     config: MachineConfig,
     harts: Vec<Hart>,
     code: Vec<CodeCache>,
@@ -277,13 +277,13 @@ pub struct Machine {
 
 impl Machine {
     /// Builds a machine from a checked description.
-    pub fn new(resolved: &config::Machine) -> Result<Self, MachineError> {
+    pub fn new(resolved: &nagori_config::Machine) -> Result<Self, MachineError> {
         let ram = GuestRam::new(resolved.config.memory.size.0)?;
         Self::with_ram(resolved, ram)
     }
 
     /// Builds a machine with a memory, which has the size that the description says.
-    fn with_ram(resolved: &config::Machine, ram: GuestRam) -> Result<Self, MachineError> {
+    fn with_ram(resolved: &nagori_config::Machine, ram: GuestRam) -> Result<Self, MachineError> {
         let described = resolved;
         let resolved = &epochs::completed(described)?;
         let epochs = epochs::Epochs::new(&resolved.config)?;
@@ -323,7 +323,7 @@ impl Machine {
             behind: m.track_persistence.then(Default::default),
             nvmm_lines_written: 0,
             image: None,
-            keeps_queue: m.persistence_domain == config::PersistenceDomain::None,
+            keeps_queue: m.persistence_domain == nagori_config::PersistenceDomain::None,
             reached: None,
             control: ControlState::default(),
             profile: None,
@@ -372,7 +372,7 @@ impl Machine {
     }
 
     /// The description that the machine was built from.
-    pub fn description(&self) -> &config::Machine {
+    pub fn description(&self) -> &nagori_config::Machine {
         &self.description
     }
 

@@ -8,12 +8,12 @@
 //! between, so its requests are answered at once ([`Memory::access`]).
 
 use super::brought::BroughtError;
+use nagori_config::MachineConfig;
 use nagori_hart::world::LineKind;
 use nagori_memtime::board::{Arrived, SavedController};
 use nagori_memtime::{
     Completion, Controller, Error, Kind, MemoryModel, ModelStats, Ps, Request, SavedModel, Submit,
 };
-use nagori_platform::config::MachineConfig;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
@@ -249,7 +249,7 @@ pub(crate) struct SavedMemory {
 
 impl Memory {
     pub fn new(config: &MachineConfig) -> Result<Memory, super::MachineError> {
-        let region = |r: nagori_platform::config::Region<'_>| -> Result<Region, RegionError> {
+        let region = |r: nagori_config::Region<'_>| -> Result<Region, RegionError> {
             let model = r.config.load().and_then(|m| m.build());
             Ok(Region {
                 name: r.name.to_owned(),

@@ -7,8 +7,8 @@
 use super::attached::Attached;
 use super::world::Surroundings;
 use super::{Machine, MachineError};
+use nagori_config::{MachineConfig, PersistenceDomain};
 use nagori_nvmm::{Domain, Geometry, Image, Words};
-use nagori_platform::config::{MachineConfig, PersistenceDomain};
 use nagori_ram::{GuestRam, Sharing, PAGE};
 use std::collections::BTreeMap;
 use std::ops::Range;

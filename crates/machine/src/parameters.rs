@@ -1,7 +1,7 @@
 //! What can change in the memories of a machine while it runs.
 
 use super::{Machine, MachineError};
-use nagori_platform::config::Method;
+use nagori_config::Method;
 
 impl Machine {
     /// Selects a delay method from now on.

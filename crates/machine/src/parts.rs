@@ -1,14 +1,14 @@
 //! Converts a checked description to the parameters of the parts.
 
 use super::MachineError;
+use nagori_config::{IomapKind, Machine as Resolved, TlbConfig};
 use nagori_hart::config::{
     CacheGeometry, CoreTiming, Ext, FirstConfig, HartConfig, HintConfig, LevelConfig,
     PredictorGeometry, PrefetchConfig, StoresConfig, TlbGeometry,
 };
 use nagori_hart::lines::standalone::Standalone;
-use nagori_platform::config::{self, IomapKind, Machine as Resolved, TlbConfig};
 
-fn cache(c: &nagori_platform::config::CacheConfig) -> CacheGeometry {
+fn cache(c: &nagori_config::CacheConfig) -> CacheGeometry {
     CacheGeometry {
         sets: c.sets() as u32,
         ways: c.ways,
@@ -18,8 +18,8 @@ fn cache(c: &nagori_platform::config::CacheConfig) -> CacheGeometry {
 }
 
 /// Outer cache levels.
-pub fn levels(c: &config::MachineConfig) -> Vec<LevelConfig> {
-    let level = |l: &config::LevelConfig| LevelConfig {
+pub fn levels(c: &nagori_config::MachineConfig) -> Vec<LevelConfig> {
+    let level = |l: &nagori_config::LevelConfig| LevelConfig {
         geometry: CacheGeometry {
             sets: l.sets() as u32,
             ways: l.ways,
@@ -30,7 +30,7 @@ pub fn levels(c: &config::MachineConfig) -> Vec<LevelConfig> {
         latency: l.latency,
         probe_latency: l.probe_latency,
         inclusion: l.inclusion,
-        write_through: l.write == config::WritePolicy::Through,
+        write_through: l.write == nagori_config::WritePolicy::Through,
         mshrs: l.mshrs.unwrap_or(0),
         banks: l.banks,
         bank_cycles: l.bank_cycles,
@@ -41,7 +41,7 @@ pub fn levels(c: &config::MachineConfig) -> Vec<LevelConfig> {
 
 /// MSHRs and prefetchers of the first-level caches for data and for instructions, of a core. Its line fill buffers are
 /// the MSHRs of L1D.
-pub fn first(c: &config::MachineConfig, core: &CoreTiming) -> [FirstConfig; 2] {
+pub fn first(c: &nagori_config::MachineConfig, core: &CoreTiming) -> [FirstConfig; 2] {
     let [data, inst] = [(&c.l1d, core.lfb), (&c.l1i, 0)].map(|(l, buffers)| FirstConfig {
         mshrs: l.mshrs.unwrap_or(buffers),
         prefetch: prefetch(&l.traffic()),
@@ -52,16 +52,16 @@ pub fn first(c: &config::MachineConfig, core: &CoreTiming) -> [FirstConfig; 2] {
 }
 
 /// Store buffers, and what hints of Zihintntl do where harts have them.
-fn stores(c: &config::MachineConfig) -> StoresConfig {
+fn stores(c: &nagori_config::MachineConfig) -> StoresConfig {
     let bits = |names: &[String]| {
         let all = names.iter().filter_map(|n| c.cache_bit(n));
         all.fold(0, |bits, b| bits | 1 << b)
     };
     let (b, n) = (&c.store_buffer, &c.nontemporal);
-    let hint = |h: &config::HintConfig| HintConfig {
+    let hint = |h: &nagori_config::HintConfig| HintConfig {
         last: bits(&h.last),
         bypass: bits(&h.bypass),
-        combines: h.store == config::HintedStore::WriteCombining,
+        combines: h.store == nagori_config::HintedStore::WriteCombining,
     };
     let none = [HintConfig::default(); 4];
     StoresConfig {
@@ -82,7 +82,7 @@ fn stores(c: &config::MachineConfig) -> StoresConfig {
     }
 }
 
-fn prefetch(t: &config::Traffic) -> PrefetchConfig {
+fn prefetch(t: &nagori_config::Traffic) -> PrefetchConfig {
     PrefetchConfig {
         prefetcher: t.prefetcher,
         degree: t.degree,

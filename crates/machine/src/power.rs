@@ -10,8 +10,8 @@
 use super::behind::Words;
 use super::world::Surroundings;
 use super::{Machine, MachineError};
+use nagori_config::PersistenceDomain;
 use nagori_platform::clock::Ps;
-use nagori_platform::config::PersistenceDomain;
 use serde::{Deserialize, Serialize};
 
 /// Content of DRAM after a power cut.

@@ -3,6 +3,7 @@
 use super::epochs::{EpochReport, Epochs, Sums};
 use super::memory::{Memory, RegionReport};
 use super::view::HartView;
+use nagori_config::MachineConfig;
 use nagori_hart::events;
 use nagori_hart::lines::{
     CacheCounts, Coherence, FirstStats, HartCounts, LevelStats, MemoryCounts, StoreStats,
@@ -10,7 +11,6 @@ use nagori_hart::lines::{
 use nagori_hart::{ByPrivilege, Hart, HartStats};
 use nagori_memtime::Stats;
 use nagori_platform::clock::Ps;
-use nagori_platform::config::MachineConfig;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

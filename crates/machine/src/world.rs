@@ -7,6 +7,7 @@ use super::memory::{BusCause, Memory};
 use super::observers::Observers;
 use super::refusal::refused;
 use super::view::HartView;
+use nagori_config::BoardConfig;
 use nagori_hart::lines::Coherence;
 use nagori_hart::world::{
     self, AccessKind, BusFault, DevicePlace, Event, LineContent, LineKind, LineRequest, Marker,
@@ -17,7 +18,6 @@ use nagori_iomap::Access;
 use nagori_memtime::Kind;
 use nagori_platform::bus::{Bus, BusRead, BusWrite};
 use nagori_platform::clock::{Clock, Ps};
-use nagori_platform::config::BoardConfig;
 use nagori_platform::device::DmaTransfer;
 use nagori_platform::iomap::MACHINE;
 use nagori_ram::GuestRam;

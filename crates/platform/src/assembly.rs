@@ -2,11 +2,11 @@
 
 use crate::bus::{Bus, MapError};
 use crate::clock::Clock;
-use crate::config::{slot_names, MachineConfig, SlotKind, MAX_SLOTS};
 use crate::device::Device;
 use crate::devices::{clint, ethmac, gpio, plic, rtc, spi, syscon, uart, virtio, watchdog};
 use crate::iomap::IoMap;
-use crate::map;
+use nagori_config::map;
+use nagori_config::{slot_names, MachineConfig, SlotKind, MAX_SLOTS};
 use nagori_ram::GuestRam;
 use std::sync::Arc;
 

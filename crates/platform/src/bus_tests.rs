@@ -1,8 +1,8 @@
 use super::*;
-use crate::config::{Library, Machine};
 use crate::device::line;
 use crate::devices::{clint::Clint, gpio::Gpio, plic, rtc::Rtc, uart::Uart};
-use crate::map;
+use nagori_config::map;
+use nagori_config::{Library, Machine};
 use proptest::prelude::*;
 
 const MEMORY_SIZE: u64 = 64 << 10;

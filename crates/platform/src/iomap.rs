@@ -1,9 +1,9 @@
 //! The table that translates I/O addresses, as a part of the bus: in front of the devices, and in the other direction
 //! between devices and memory. Its rules are those of `nagori-iomap`.
 
-use crate::config::MachineConfig;
 use crate::control::{ControlError, Fixed};
 use crate::device::StateError;
+use nagori_config::MachineConfig;
 use nagori_iomap::{Access, Answer, Entry, Error, Kind, Replacement, Rights, SavedTable, Table};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;

@@ -1,8 +1,8 @@
 use super::*;
 use crate::clock::Ps;
-use crate::config::{Library, Machine as Description};
 use crate::control::Fixed;
 use crate::device::{DeviceCx, Wires};
+use nagori_config::{Library, Machine as Description};
 use nagori_ram::GuestRam;
 use std::sync::Arc;
 

@@ -1,7 +1,6 @@
-//! What a machine is made of, apart from its harts: description, bus, devices, device tree, loading.
+//! What a machine is made of, apart from its harts: bus, devices, device tree, loading.
 //!
-//! * [`config`]: machine descriptions in TOML, resolved and checked.
-//! * [`bus`], [`device`], [`devices`], [`map`]: what sits at which address; [`assembly`] attaches it.
+//! * [`bus`], [`device`], [`devices`]: what sits at which address; [`assembly`] attaches it.
 //! * [`control`]: registers through which guests set delays and read statistics.
 //! * [`fdt`], [`tree`]: the device tree, generated from what is attached.
 //! * [`loader`]: firmware, kernels and bare-metal programs.
@@ -10,36 +9,18 @@
 pub mod assembly;
 pub mod bus;
 pub mod clock;
-pub mod config;
 pub mod control;
 pub mod device;
 pub mod devices;
 pub mod fdt;
 pub mod iomap;
 pub mod loader;
-pub mod map;
 pub mod tree;
 
-/// Compares a text with a file in `tests/golden`; NAGORI_BLESS=1 rewrites the file.
+/// The path of a file in `tests/golden`.
 #[cfg(test)]
-pub(crate) fn golden(name: &str, actual: &str) {
-    golden_as(name, actual, str::to_string);
-}
-
-/// As [`golden`], for a text that can be written in several ways: `form` brings that of the file into the form of the
-/// actual one.
-#[cfg(test)]
-pub(crate) fn golden_as(name: &str, actual: &str, form: impl Fn(&str) -> String) {
-    let path = format!("{}/tests/golden/{name}", env!("CARGO_MANIFEST_DIR"));
-    let expected = std::fs::read_to_string(&path).map(|text| form(&text));
-    if expected.is_ok_and(|expected| expected == actual) {
-        return;
-    }
-    if std::env::var_os("NAGORI_BLESS").is_some() {
-        std::fs::write(&path, actual).expect("the golden file can be written");
-        return;
-    }
-    panic!("{name} differs from the golden file; NAGORI_BLESS=1 rewrites it:\n{actual}");
+pub(crate) fn kept(name: &str) -> String {
+    format!("{}/tests/golden/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
 /// A host tool for a test, or `None` with a message: then the test is skipped,

@@ -1,11 +1,11 @@
 //! The device tree of a machine, from its description and the devices on its bus.
 
 use crate::bus::Bus;
-use crate::config::{Expose, MachineConfig};
 use crate::control;
 use crate::device::Placement;
 use crate::fdt::{flatten, hart_label, Cell, FdtError, Node, PLIC_LABEL};
-use crate::map;
+use nagori_config::map;
+use nagori_config::{Expose, MachineConfig};
 use nagori_hart::config::Ext;
 
 /// The loader's additions to a tree.

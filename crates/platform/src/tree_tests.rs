@@ -1,6 +1,6 @@
 use super::*;
-use crate::config::{Library, Machine};
 use crate::fdt::Value;
+use nagori_config::{Library, Machine};
 use nagori_ram::GuestRam;
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -135,7 +135,7 @@ fn the_tree_is_as_in_the_golden_file() {
     };
     let (dts, _) = dtc(&blob(&config, &bus, &boot).unwrap());
     // Versions of dtc write the same tree differently.
-    crate::golden_as("tree.dts", &dts, rewritten);
+    nagori_golden::golden_as(crate::kept("tree.dts"), &dts, rewritten);
 }
 
 #[test]

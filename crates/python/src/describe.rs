@@ -1,7 +1,7 @@
 //! Descriptions of machines and memories, every value with unit and origin.
 
 use crate::errors::Failure;
-use nagori_platform::config::{Library, Machine};
+use nagori_config::{Library, Machine};
 use pyo3::prelude::*;
 
 fn load(name: &str, set: &[String]) -> Result<Machine, Failure> {

@@ -10,7 +10,7 @@ pub enum Error {
     Usage(String),
     /// The machine's description.
     #[error(transparent)]
-    Machine(#[from] nagori_platform::config::ConfigError),
+    Machine(#[from] nagori_config::ConfigError),
     /// The program.
     #[error(transparent)]
     Program(#[from] nagori_platform::loader::LoadError),

@@ -3,15 +3,15 @@
 use crate::axi::{Beat, Burst, Happened, NagoriAxiMaster, NagoriAxiSlave, Port, WIDEST};
 use crate::error::Error;
 use crate::options::Options;
+use nagori_config::map;
+use nagori_config::{IomapKind, Library, Machine};
 use nagori_memtime::{Completion, Controller, Kind, Ps, Request, Submit};
 use nagori_platform::assembly;
 use nagori_platform::bus::{Bus, BusRead};
 use nagori_platform::clock::{self, Clock};
-use nagori_platform::config::{IomapKind, Library, Machine};
 use nagori_platform::device::PowerRequest;
 use nagori_platform::devices::uart::Uart;
 use nagori_platform::loader::{load_elf, FileData, RamRange, Role};
-use nagori_platform::map;
 use nagori_ram::GuestRam;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -129,7 +129,7 @@ pub struct Run {
     max_cycles: u64,
     ordered: bool,
     core_clock: Clock,
-    latencies: nagori_platform::config::BoardConfig,
+    latencies: nagori_config::BoardConfig,
     ram: Arc<GuestRam>,
     ram_base: u64,
     controller: Controller,

@@ -17,13 +17,5 @@ fn committed_header_is_current() {
         .unwrap()
         .write(&mut text);
     let text = String::from_utf8(text).unwrap();
-    let path = root.join("include/nagori_rtl.h");
-    if std::env::var_os("NAGORI_BLESS").is_some() {
-        std::fs::write(&path, &text).unwrap();
-    }
-    let committed = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        committed == text,
-        "include/nagori_rtl.h is not current: run this test with NAGORI_BLESS=1"
-    );
+    nagori_golden::golden(root.join("include/nagori_rtl.h"), &text);
 }

@@ -1,11 +1,11 @@
 //! Sampled runs of real machines: what they estimate against what whole detailed runs show, with any number of threads
 //! and either engine; copies of the machine have the memory that it had.
 
+use nagori_config::{Library, Machine as Description};
 use nagori_machine::{
     Engine, Machine, MachineError, Moment, Next, Pace, Part, Progress, Replica, Report, Sampling,
     Stop,
 };
-use nagori_platform::config::{Library, Machine as Description};
 use nagori_sampling::{Copies, Plan, Sampled, Sampler};
 use std::sync::{Arc, Mutex};
 

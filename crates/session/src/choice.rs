@@ -1,7 +1,7 @@
 //! The choice of a machine.
 
 use crate::error::Result;
-use nagori_platform::config::{Library, Machine as Description};
+use nagori_config::{Library, Machine as Description};
 
 /// A machine's description by name or path, with changed values.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Errors of runs.
 
+use nagori_config::ConfigError;
 use nagori_machine::{BroughtError, MachineError};
 use nagori_platform::bus::MapError;
-use nagori_platform::config::ConfigError;
 use nagori_platform::devices::virtio::{MediumError, QueueError};
 use nagori_platform::fdt::FdtError;
 use nagori_platform::loader::LoadError;

@@ -8,8 +8,8 @@ use crate::nvmm::NvmmSpec;
 use crate::port::Port;
 use crate::power::{Cutter, PowerCuts};
 use crate::snapshot::{Saving, Taker};
+use nagori_config::Machine as Description;
 use nagori_machine::{Engine, Machine, Report};
-use nagori_platform::config::Machine as Description;
 use nagori_platform::loader::{Plan, Software};
 use std::sync::Arc;
 

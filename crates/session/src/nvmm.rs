@@ -1,10 +1,10 @@
 //! Images of NVMM that outlive a run.
 
 use crate::error::{Error, Result};
+use nagori_config::Machine as Description;
 use nagori_disk::Writes;
 use nagori_machine::{nvmm_for_image, ImageContent, ImageUse, Machine};
 use nagori_nvmm::{Access, Image};
-use nagori_platform::config::Machine as Description;
 use std::path::PathBuf;
 
 /// The key that says whether a machine knows what is durable.

@@ -1,8 +1,8 @@
 //! The time of the machine's real-time clock.
 
 use crate::error::Result;
+use nagori_config::{Machine as Description, Origin};
 use nagori_image::GuestImage;
-use nagori_platform::config::{Machine as Description, Origin};
 use std::path::Path;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -11,8 +11,8 @@ use crate::program::{Captured, Executable, Loaded, Mount, Program, Run, Running,
 use crate::rtc::{self, Rtc};
 use crate::snapshot::cache;
 use crate::software::{self, Software, ROOT_DISK};
+use nagori_config::{slot_names, Machine as Description, SlotKind, DEFAULT_MACHINE};
 use nagori_machine::{Engine, Machine};
-use nagori_platform::config::{slot_names, Machine as Description, SlotKind, DEFAULT_MACHINE};
 use nagori_platform::loader::Plan;
 use nagori_values::{hint, SIZE};
 use std::path::{Path, PathBuf};

@@ -1,9 +1,9 @@
 //! The software that a machine boots: kernel, firmware, initial root file system, placed in memory.
 
 use crate::error::{Context, Error, Result};
+use nagori_config::Machine as Description;
 use nagori_image::GuestImage;
 use nagori_platform::bus::Bus;
-use nagori_platform::config::Machine as Description;
 use nagori_platform::loader::{self, FileData, LinuxFiles, Plan, RamRange, Role};
 use nagori_platform::tree;
 use nagori_ram::GuestRam;

@@ -1,7 +1,7 @@
 //! Jobs and the loop around them, with programs of a few instructions.
 
+use nagori_config::{Library, Machine as Description};
 use nagori_machine::{Machine, Stop};
-use nagori_platform::config::{Library, Machine as Description};
 use nagori_platform::loader::{EntryState, Plan, Role, Segment};
 use nagori_session::drive::{drive, BoxedService, Course, Restart, Service, Terminal, Wishes};
 use nagori_session::guest::{measure, run, RunServices};

@@ -1,6 +1,6 @@
 //! The description in a snapshot, and which machines may continue from it.
 
-use nagori_platform::config::Machine as Description;
+use nagori_config::Machine as Description;
 use serde_json::{Map, Value};
 use std::fmt;
 

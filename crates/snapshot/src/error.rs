@@ -1,8 +1,8 @@
 //! Errors of snapshots.
 
 use crate::describe::Difference;
+use nagori_config::ConfigError;
 use nagori_machine::{LoadError, MachineError};
-use nagori_platform::config::ConfigError;
 use nagori_ram::RamError;
 
 /// A snapshot that cannot be written or read.

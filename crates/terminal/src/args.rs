@@ -2,9 +2,9 @@
 
 use crate::numbers::size;
 use clap::Args;
+use nagori_config::{BlockConfig, Machine as Description, DISK_LATENCIES};
 use nagori_image::Options;
 use nagori_memtime::Method;
-use nagori_platform::config::{BlockConfig, Machine as Description, DISK_LATENCIES};
 use nagori_session::{image, MachineChoice};
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use std::process::Command;
 #[command(next_help_heading = "Machine")]
 pub struct MachineArgs {
     /// Machine description: a name (see `nagori machine list`) or a path.
-    #[arg(short, long, value_name = "NAME|PATH", default_value = nagori_platform::config::DEFAULT_MACHINE)]
+    #[arg(short, long, value_name = "NAME|PATH", default_value = nagori_config::DEFAULT_MACHINE)]
     pub machine: String,
     /// Change a value of the description for this run; see `nagori machine show` for the keys.
     #[arg(long, value_name = "KEY=VALUE")]

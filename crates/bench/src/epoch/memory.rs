@@ -1,8 +1,8 @@
 //! The memories that are emulated.
 
 use anyhow::ensure;
+use nagori_config::Machine as Description;
 use nagori_memtime::Method;
-use nagori_platform::config::Machine as Description;
 use nagori_terminal::args::method;
 use std::fmt;
 

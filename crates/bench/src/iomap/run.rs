@@ -2,9 +2,9 @@
 
 use super::ways::{Monitors, Way, MAC};
 use anyhow::{anyhow, bail, Context};
+use nagori_config::Machine as Description;
 use nagori_hart::world::Event;
 use nagori_machine::{Checkpoint, Engine, EventSink, Machine, Stop};
-use nagori_platform::config::Machine as Description;
 use nagori_platform::devices::ethmac::Ethmac;
 use nagori_platform::loader::Plan;
 use nagori_session::drive::{drive, BoxedService, Course, Peer, Service, Wishes};
@@ -197,7 +197,7 @@ fn booted(d: &Description, plan: &Plan, caller: &dyn Caller) -> anyhow::Result<M
 /// The first slot with the MAC.
 fn slot(m: &Machine) -> anyhow::Result<usize> {
     let mut slots = m.config().devices.iter();
-    let at = slots.position(|s| s.kind == nagori_platform::config::SlotKind::Ethmac);
+    let at = slots.position(|s| s.kind == nagori_config::SlotKind::Ethmac);
     at.with_context(|| {
         format!(
             "the machine {} has no Ethernet MAC: its `devices` need `ethmac`",

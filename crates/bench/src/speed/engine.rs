@@ -2,8 +2,8 @@
 
 use super::host::{self, Probe};
 use anyhow::bail;
+use nagori_config::Machine as Description;
 use nagori_machine::{Engine as Best, Report, TranslatorOptions};
-use nagori_platform::config::Machine as Description;
 use nagori_platform::loader::Plan;
 use nagori_session::{guest, End, Job};
 use nagori_terminal::signals::Signals;

@@ -1,8 +1,8 @@
 //! The bare-metal programs: their list, and their compilation.
 
 use anyhow::{bail, Context};
+use nagori_config::MemoryConfig;
 use nagori_memtime::Method;
-use nagori_platform::config::MemoryConfig;
 use nagori_platform::loader::{self, FileData, Plan, RamRange, Role};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -211,7 +211,7 @@ pub fn plan(memory: &MemoryConfig, elf: &Path) -> anyhow::Result<Plan> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nagori_platform::config::{Library, Machine};
+    use nagori_config::{Library, Machine};
 
     fn memory(settings: &[&str]) -> MemoryConfig {
         let set: Vec<String> = settings.iter().map(|s| s.to_string()).collect();

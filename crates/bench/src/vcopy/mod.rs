@@ -11,7 +11,7 @@ use super::parallel::{each, progress};
 use anyhow::bail;
 use cells::{Axes, Cell, Consumer, Loops, Place, Reader, Ring, Size, Stores};
 use clap::Args;
-use nagori_platform::config::Machine as Description;
+use nagori_config::Machine as Description;
 use nagori_session::{guest, Capture, End, Job};
 use nagori_terminal::args::MachineArgs;
 use nagori_terminal::numbers::count;

@@ -3,8 +3,8 @@
 use super::cells::Cell;
 use super::rows;
 use anyhow::{bail, Context};
+use nagori_config::{Machine as Description, MemoryConfig};
 use nagori_hart::events;
-use nagori_platform::config::{Machine as Description, MemoryConfig};
 use nagori_platform::loader::{self, FileData, Plan, RamRange, Role};
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -203,7 +203,7 @@ fn plain(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nagori_platform::config::{Library, Machine as Description};
+    use nagori_config::{Library, Machine as Description};
 
     fn machine() -> Machine {
         let d = Description::load(&Library::installed(), "vc707", &[]).unwrap();

@@ -170,7 +170,7 @@ pub struct ReportArgs {
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
     /// Machine whose results are shown.
-    #[arg(short, long, value_name = "NAME", default_value = nagori_platform::config::DEFAULT_MACHINE)]
+    #[arg(short, long, value_name = "NAME", default_value = nagori_config::DEFAULT_MACHINE)]
     pub machine: String,
     /// Changes of its description with which the results were made.
     #[arg(long, value_name = "KEY=VALUE")]

@@ -221,7 +221,7 @@ fn a_boot_is_cached_and_found_again() {
 /// Asks for a snapshot, prints, ends with code 3.
 fn small() -> Vec<u8> {
     const HOST_REQUEST: i32 = 0x240;
-    let control = nagori_platform::map::CONTROL as i32;
+    let control = nagori_config::map::CONTROL as i32;
     Program::new()
         .print("before\n")
         .li(T0, control)

@@ -70,14 +70,8 @@ fn page() -> String {
 
 #[test]
 fn the_page_of_events_is_current() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/events.md");
-    let page = page();
-    if std::env::var_os("NAGORI_BLESS").is_some_and(|v| v == "1") {
-        std::fs::write(path, &page).expect("docs");
-    }
-    let kept = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(
-        kept == page,
-        "docs/events.md is not current: NAGORI_BLESS=1 writes it"
+    nagori_golden::golden(
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/events.md"),
+        &page(),
     );
 }

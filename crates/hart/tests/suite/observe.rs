@@ -1,25 +1,23 @@
 //! What an observer is told: each instruction once, and each access that has happened.
 
 use crate::common::bare::{BASE, MEMORY, TRAP};
-use crate::common::worlds::bus_of_flat;
+use crate::common::worlds::Watched;
 use crate::common::{bytes, csrr, csrw, i, n, r, rm, s};
-use nagori_hart::flat::Flat;
-use nagori_hart::lines::Coherence;
 use nagori_hart::trap::status;
 use nagori_hart::world::AccessKind::{self, Clean, Flush, FlushAll, Read, Write};
-use nagori_hart::world::{
-    Bus, Commit, Event, LineKind, LineRequest, MemAccess, MemPort, Observer, Reg, TrapEvent, World,
-};
+use nagori_hart::world::{Bus, Commit, Event, LineKind, MemAccess, Reg, TrapEvent};
 use nagori_hart::{CodeCache, Hart, HartConfig};
 use nagori_isa::Op;
+use std::cell::RefCell;
+use std::rc::Rc;
 
 const DATA: u64 = BASE + 0x2000;
 /// More cycles than any program here takes.
 const WHOLE: u64 = 50_000;
 
-/// Flat memory that writes down what it is told.
+/// What an observer has written down.
+#[derive(Default)]
 struct Witness {
-    flat: Flat,
     commits: Vec<Commit>,
     /// Traps of no instruction.
     traps: Vec<TrapEvent>,
@@ -29,20 +27,8 @@ struct Witness {
     loops: u64,
 }
 
-bus_of_flat!(Witness);
-
-impl MemPort for Witness {
-    fn read_line(&mut self, req: &LineRequest) -> u64 {
-        self.flat.read_line(req)
-    }
-    fn write_line(&mut self, req: &LineRequest) -> u64 {
-        self.flat.write_line(req)
-    }
-}
-
-impl Observer for Witness {
-    const COMMITS: bool = true;
-    fn happened(&mut self, event: &Event<'_>) {
+impl Witness {
+    fn told(&mut self, event: &Event<'_>) {
         match event {
             Event::Commit(c) if c.pc == TRAP => self.loops += 1,
             Event::Commit(c) => self.commits.push(**c),
@@ -53,23 +39,14 @@ impl Observer for Witness {
     }
 }
 
-impl World for Witness {
-    fn coherence(&mut self) -> &mut Coherence {
-        self.flat.coherence()
-    }
-}
-
 /// Runs words to the first trap, `slice` cycles at a time, of which only the first `bus` may use the
 /// memory bus.
 fn run(words: &[u32], timed: bool, slice: u64, bus: u64) -> (Hart, Witness) {
     let config = HartConfig::rocket();
-    let mut w = Witness {
-        flat: Flat::new(BASE, MEMORY, 1, &config).expect("memory"),
-        commits: Vec::new(),
-        traps: Vec::new(),
-        write_backs: Vec::new(),
-        loops: 0,
-    };
+    let mut w = Watched::new(BASE, MEMORY, 1, &config);
+    let witness = Rc::new(RefCell::new(Witness::default()));
+    let told = witness.clone();
+    w.sink = Some(Box::new(move |e| told.borrow_mut().told(e)));
     let mut h = Hart::new(0, config).expect("configuration");
     h.set_timed(timed);
     h.csr.mtvec = TRAP;
@@ -94,7 +71,9 @@ fn run(words: &[u32], timed: bool, slice: u64, bus: u64) -> (Hart, Witness) {
             &mut nagori_hart::engine::NoEngine,
         );
     }
-    (h, w)
+    drop(w);
+    let witness = Rc::into_inner(witness).expect("nobody else is told");
+    (h, witness.into_inner())
 }
 
 fn accesses(words: &[u32], timed: bool) -> Vec<(u64, u8, AccessKind)> {

@@ -4,7 +4,6 @@
 //! The RTL was measured with one core, so the hub costs nothing here; L is the
 //! latency of a line.
 
-use crate::common::board::{Board, DEVICE};
 use crate::common::guest::{Sv39, SUPER_ALL};
 use crate::common::{bytes, csrr, csrw, i, li, n, r, rm, s, u, Rng};
 use nagori_hart::flat::Flat;
@@ -17,6 +16,8 @@ const MEMORY: u64 = 4 << 20;
 const TRAP: u64 = BASE + 0x800;
 const CODE: u64 = BASE + 0x1_0000;
 const DATA: u64 = BASE + 0x10_0000;
+/// A device's register.
+const DEVICE: u64 = 0x200_0000;
 /// Latency of a line in most tests.
 const L: u64 = 10;
 /// AW to AR on the measured port: one cycle to the first beat, 8 beats, 7 to the next request.
@@ -56,9 +57,10 @@ impl<'a> Case<'a> {
     fn run(&self, count: u64) -> (u64, HartStats) {
         let mut config = HartConfig::rocket();
         config.timing.hub = self.hub;
-        let mut flat = Flat::new(BASE, MEMORY, 1, &config).expect("memory");
-        flat.latency = self.latency;
-        let mut w = Board { flat, write: WRITE };
+        let mut w = Flat::new(BASE, MEMORY, 1, &config).expect("memory");
+        w.latency = self.latency;
+        w.write_latency = Some(WRITE);
+        w.register = Some((DEVICE, 7));
         let ram = w.ram();
         let put = |at: u64, words: &[u32]| {
             ram.write_bytes(at - BASE, &bytes(words))

@@ -1,9 +1,9 @@
 //! The counters that epochs are computed from, as a processor with these caches has them, with their faults.
 
+use nagori_config::{EpochFaults, EpochMemory, MachineConfig};
 use nagori_epoch::{Counts, Variant};
 use nagori_hart::lines::{CacheCounts, Coherence};
 use nagori_hart::Hart;
-use nagori_platform::config::{EpochFaults, EpochMemory, MachineConfig};
 use serde::{Deserialize, Serialize};
 
 /// Cycles that the hart waited for lines that its private caches did not have.
@@ -212,7 +212,7 @@ impl Turns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nagori_platform::config::{Library, Machine};
+    use nagori_config::{Library, Machine};
 
     fn events(set: &[&str]) -> Events {
         let set: Vec<String> = ["epoch.variant=koshiba"]

@@ -5,9 +5,9 @@
 
 use super::{Counters, EpochError, Events};
 use crate::{Engine, Machine, MachineError, Stop};
+use nagori_config::Time;
 use nagori_epoch::Weight;
 use nagori_memtime::Ps;
-use nagori_platform::config::{self, Time};
 use std::borrow::Cow;
 
 /// Bytes of a line.
@@ -27,8 +27,8 @@ const SLEEP: &[u32] = &[0x1050_0073, 0xffdf_f06f];
 
 /// A description with all values of its epochs, if it has epochs.
 pub(crate) fn completed(
-    described: &config::Machine,
-) -> Result<Cow<'_, config::Machine>, MachineError> {
+    described: &nagori_config::Machine,
+) -> Result<Cow<'_, nagori_config::Machine>, MachineError> {
     if described.config.epoch.variant.is_none() {
         return Ok(Cow::Borrowed(described));
     }
@@ -57,20 +57,20 @@ pub(crate) fn completed(
 
 /// A machine on which loops are measured.
 struct Bench {
-    description: config::Machine,
+    description: nagori_config::Machine,
     /// Lines of all caches that a hart's lines are in, and of all but the last.
     cached: u64,
     inner: u64,
 }
 
 impl Bench {
-    fn new(described: &config::Machine, as_dram: bool) -> Bench {
+    fn new(described: &nagori_config::Machine, as_dram: bool) -> Bench {
         let mut description = described.clone();
         let c = &mut description.config;
         *c = if as_dram {
             c.with_nvmm_as_dram()
         } else {
-            config::MachineConfig {
+            nagori_config::MachineConfig {
                 method: c.epoch.of,
                 ..c.clone()
             }

@@ -13,12 +13,12 @@ pub(super) use measure::completed;
 
 use super::{Machine, Stop};
 use counters::{Counters, Events, Turns};
+use nagori_config::MachineConfig;
 use nagori_counters::counters;
 use nagori_epoch::{Amount, Ledger, Model, Params, Variant, Weight};
 use nagori_hart::lines::Coherence;
 use nagori_hart::Hart;
 use nagori_platform::clock::Clock;
-use nagori_platform::config::MachineConfig;
 use serde::{Deserialize, Serialize};
 
 /// Core cycles that a hart's time moves on in a run, at most: beyond the end of machine time.
@@ -187,7 +187,7 @@ impl Epochs {
             nt_store: None,
         })?;
         let own = c.regions().into_iter().find(|r| r.name == "nvmm");
-        let cycles = |t: nagori_platform::config::Time| clock.tick_from(t.0);
+        let cycles = |t: nagori_config::Time| clock.tick_from(t.0);
         Ok(Some(Epochs {
             model,
             of: own.map_or(e.of.name().into(), |r| r.config.model.clone()),

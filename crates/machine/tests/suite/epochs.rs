@@ -2,8 +2,8 @@
 
 use crate::common::*;
 use crate::search::compare::{Ran, Subject, REFERENCE, WAYS};
+use nagori_config::Machine as Description;
 use nagori_machine::{Engine, EpochReport, Machine, Report, Stop};
-use nagori_platform::config::Machine as Description;
 
 /// `ld a0, 0(a0)`, and back.
 const CHASE: &[u32] = &[0x0005_3503, 0xffdf_f06f];
@@ -251,7 +251,7 @@ fn impossible_epochs_are_refused() {
         ),
     ] {
         let set: Vec<String> = set.iter().map(|s| s.to_string()).collect();
-        let library = nagori_platform::config::Library::default();
+        let library = nagori_config::Library::default();
         let e = Description::load(&library, "vc707", &set).unwrap_err();
         assert!(e.to_string().contains(says), "{e}");
     }

@@ -5,10 +5,10 @@
 
 use crate::common::random::*;
 use crate::common::*;
+use nagori_config::map;
 use nagori_isa::{Op, OPS};
 use nagori_machine::{Machine, Stop};
 use nagori_platform::control;
-use nagori_platform::map;
 
 /// No block of instructions is longer.
 const BLOCK: u64 = 64;

@@ -1,8 +1,8 @@
 //! The table of I/O addresses between a hart and the devices.
 
 use crate::common::*;
+use nagori_config::{Library, Machine as Description};
 use nagori_machine::{Engine, Machine, Stop, TranslatorOptions};
-use nagori_platform::config::{Library, Machine as Description};
 use nagori_platform::control::{ControlError, Fixed};
 use nagori_platform::iomap::command;
 use nagori_platform::tree;

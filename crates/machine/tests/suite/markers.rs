@@ -2,10 +2,10 @@
 
 use crate::common::random::op;
 use crate::common::*;
+use nagori_config::Method;
 use nagori_hart::HartStats;
 use nagori_isa::Op;
 use nagori_machine::{Engine, Label, Machine, Regions, Stop, TranslatorOptions};
-use nagori_platform::config::Method;
 
 const TRANSLATOR: Engine = Engine::Translator(TranslatorOptions {
     code_bytes: 4 << 20,

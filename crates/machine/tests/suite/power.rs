@@ -2,10 +2,10 @@
 
 use crate::common::random::op;
 use crate::common::*;
+use nagori_config::map;
 use nagori_isa::Op;
 use nagori_machine::{Dram, Engine, Machine, MachineError, PowerCut, Stop};
 use nagori_platform::control::StatsAction;
-use nagori_platform::map;
 use nagori_snapshot::{Bytes, Meta, Snapshot};
 
 /// Offset of NVMM in the memory of the machine `small`.

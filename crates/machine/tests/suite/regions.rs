@@ -2,10 +2,10 @@
 
 use crate::common::random::op;
 use crate::common::*;
+use nagori_config::{Library, Machine as Description};
 use nagori_isa::Op;
 use nagori_machine::{BusTransfer, BusWatch, Engine, Machine, Stop};
 use nagori_memtime::Kind;
-use nagori_platform::config::{Library, Machine as Description};
 use nagori_platform::control::{Fixed, FIXED};
 use std::sync::{Arc, Mutex};
 
@@ -209,7 +209,7 @@ fn a_guest_changes_values_of_memories() {
         bytes.resize(64, 0);
         m.ram().write_bytes(1 << 20, &bytes).expect("in memory");
         let h = m.hart_mut(0).expect("a hart");
-        h.set_reg(12, nagori_platform::map::CONTROL);
+        h.set_reg(12, nagori_config::map::CONTROL);
         h.set_reg(13, base + (1 << 20));
         m.run(10_000, Some(100));
         let changed = m.region_parameters();

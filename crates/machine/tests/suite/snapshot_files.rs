@@ -1,7 +1,7 @@
 //! Snapshot files: every kind of damage is an error, and nothing is lost in saving and restoring.
 
+use nagori_config::{Library, Machine as Description};
 use nagori_machine::Machine;
-use nagori_platform::config::{Library, Machine as Description};
 use nagori_snapshot::forge::{self, Chunk, CHUNK, PREFIX};
 use nagori_snapshot::*;
 use proptest::prelude::*;
@@ -236,7 +236,7 @@ fn another_machine_is_told_by_its_keys() {
     ]);
     let m = s.machine_as(&other).expect("a machine");
     let now = m.report().memory;
-    assert_eq!(now.method, nagori_platform::config::Method::Fine);
+    assert_eq!(now.method, nagori_config::Method::Fine);
     assert!(
         now.changes.iter().any(|c| c.what == "timing.rcd"),
         "{now:?}"

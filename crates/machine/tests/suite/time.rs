@@ -3,13 +3,13 @@
 
 use crate::common::random::op;
 use crate::common::*;
+use nagori_config::map;
+use nagori_config::Method;
 use nagori_hart::Hart;
 use nagori_isa::Op;
 use nagori_machine::{Engine, Machine, Stop, TranslatorOptions};
 use nagori_memtime::Period;
 use nagori_platform::clock::Ps;
-use nagori_platform::config::Method;
-use nagori_platform::map;
 use nagori_snapshot::{Bytes, Meta, Snapshot};
 
 const EAGER: Engine = Engine::Translator(TranslatorOptions {

@@ -3,7 +3,7 @@
 use super::table::*;
 use super::{method_number, ControlError, StatsAction, MAGIC, SIZE, VERSION};
 use crate::iomap::command;
-use crate::map;
+use nagori_config::map;
 use nagori_memtime::Method;
 use std::fmt::Write;
 

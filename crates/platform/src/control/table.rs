@@ -1,7 +1,7 @@
 //! The registers as data. All are 64 bits wide.
 
 /// Harts that have statistics registers.
-pub const HARTS: u64 = 16;
+pub const HARTS: u64 = nagori_config::MAX_HARTS as u64;
 /// Banks that have statistics registers.
 pub const MAX_BANKS: u64 = nagori_memtime::mapping::MAX_BANKS as u64;
 /// Buckets of a latency histogram.

@@ -217,10 +217,19 @@ fn numbers_of_methods() {
 
 #[test]
 fn header_and_documentation_are_up_to_date() {
-    crate::golden("../../../../guest/include/nagori_regs.h", &c_header());
-    crate::golden("../../../../docs/registers.md", &markdown());
-    crate::golden("../../../../rtl/nvmm_regs_pkg.sv", &sv_package());
-    crate::golden("../../../../rtl/nvmm_regs_decode.sv", &sv_decoder());
+    nagori_golden::golden(
+        crate::kept("../../../../guest/include/nagori_regs.h"),
+        &c_header(),
+    );
+    nagori_golden::golden(crate::kept("../../../../docs/registers.md"), &markdown());
+    nagori_golden::golden(
+        crate::kept("../../../../rtl/nvmm_regs_pkg.sv"),
+        &sv_package(),
+    );
+    nagori_golden::golden(
+        crate::kept("../../../../rtl/nvmm_regs_decode.sv"),
+        &sv_decoder(),
+    );
 }
 
 #[test]

@@ -7,10 +7,10 @@ use crate::drive::{self, BoxedService, Course, Service, Wishes};
 use crate::end::End;
 use crate::error::{Error, Interrupted, Result};
 use crate::session::Session;
+use nagori_config::{Cached, Drain, HintedStore, MachineConfig};
 use nagori_crash::{Cut, Domain, Lines, Model, StoreBuffer, LINE};
 use nagori_machine::{Checkpoint, Dram, Machine, Point, Stop};
 use nagori_platform::clock::Ps;
-use nagori_platform::config::{Cached, Drain, HintedStore, MachineConfig};
 use std::collections::HashSet;
 
 /// Core cycles between two looks whether a cut comes next.

@@ -2,6 +2,8 @@
 
 use super::left;
 use super::stack::Hart;
+use nagori_config::map;
+use nagori_config::SlotKind;
 use nagori_crash::{
     At, Cut, FenceSet, FlushOp, History, Mode, Online, PointKind, Sink, Site, Step, StoreOrder,
     LINE,
@@ -11,8 +13,6 @@ use nagori_hart::world::{AccessKind, Commit, DeviceDeed, DeviceEvent, Event, Mar
 use nagori_isa::Op;
 use nagori_machine::{AccessSink, EventSink, Label, Machine, Watching};
 use nagori_platform::clock::Clock;
-use nagori_platform::config::SlotKind;
-use nagori_platform::map;
 use nagori_ram::{GuestRam, PAGE};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;

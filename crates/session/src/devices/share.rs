@@ -2,9 +2,9 @@
 
 use crate::caller::Caller;
 use crate::error::{Context, Error, Result};
+use nagori_config::{slot_names, SlotConfig, SlotKind};
 use nagori_machine::Machine;
 use nagori_ninep::Folder;
-use nagori_platform::config::{slot_names, SlotConfig, SlotKind};
 use nagori_platform::devices::virtio::Share;
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use std::path::PathBuf;

@@ -9,11 +9,11 @@ use crate::error::Result;
 use crate::guest::{self, Job};
 use crate::port::Capture;
 use crate::software::{self, Software};
+use nagori_config::{Machine as Description, DEFAULT_MACHINE};
 use nagori_disk::Writes;
 use nagori_image::{GuestImage, Installer, Options, Work};
 use nagori_machine::{Engine, Machine, Stop};
 use nagori_platform::clock::Ps;
-use nagori_platform::config::{Machine as Description, DEFAULT_MACHINE};
 use nagori_snapshot::Header;
 
 /// Kernel arguments: the places of the root file system and of the packages.

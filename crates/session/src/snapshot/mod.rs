@@ -6,8 +6,8 @@ mod take;
 pub use take::{save, Saving, Taker};
 
 use crate::error::{Context, Result};
+use nagori_config::Machine as Description;
 use nagori_machine::Machine;
-use nagori_platform::config::Machine as Description;
 use nagori_snapshot::Snapshot;
 use std::path::Path;
 use std::sync::Arc;

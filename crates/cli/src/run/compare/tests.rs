@@ -1,8 +1,8 @@
 //! Comparisons of made-up runs.
 
 use super::*;
+use nagori_config::{Library, Machine as Description};
 use nagori_machine::{Machine, Report};
-use nagori_platform::config::{Library, Machine as Description};
 use nagori_session::problems::Problem;
 use nagori_session::program::{Ended, Outcome, Why};
 

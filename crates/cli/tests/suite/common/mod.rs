@@ -68,14 +68,9 @@ pub fn make(guest: &str, build: &Path, variables: &[String]) -> bool {
 
 /// Compares with a file in tests/golden; NAGORI_BLESS=1 rewrites it.
 pub fn golden(name: &str, actual: &str) {
-    let path = format!("{}/tests/golden/{name}", env!("CARGO_MANIFEST_DIR"));
-    if std::env::var_os("NAGORI_BLESS").is_some() {
-        std::fs::write(&path, actual).expect("the golden file can be written");
-    }
-    let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        expected == actual,
-        "{name} differs from the golden file; NAGORI_BLESS=1 rewrites it:\n{actual}"
+    nagori_golden::golden(
+        format!("{}/tests/golden/{name}", env!("CARGO_MANIFEST_DIR")),
+        actual,
     );
 }
 

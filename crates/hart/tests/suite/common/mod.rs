@@ -3,7 +3,6 @@
 #![allow(dead_code)]
 
 pub mod bare;
-pub mod board;
 pub mod gen;
 pub mod guest;
 pub mod privileged;

@@ -5,8 +5,9 @@ use nagori_hart::config::{
 };
 use nagori_hart::flat::Flat;
 use nagori_hart::lines::Coherence;
-use nagori_hart::world::{Event, LineRequest, MemPort, Observer, World};
+use nagori_hart::world::{Bus, BusFault, Event, LineRequest, MemPort, Observer, Requester, World};
 use nagori_hart::HartConfig;
+use nagori_ram::GuestRam;
 
 /// A trap as it was taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,7 +26,12 @@ pub struct Watched {
     pub steps: u64,
     /// Steps and traps after which the run counts as hung.
     pub bound: u64,
+    /// Who is told of everything, too.
+    pub sink: Option<Sink>,
 }
+
+/// A receiver of what harts do.
+pub type Sink = Box<dyn FnMut(&Event<'_>)>;
 
 impl Watched {
     /// As [`Flat::new`].
@@ -36,51 +42,37 @@ impl Watched {
             traps: Vec::new(),
             steps: 0,
             bound: u64::MAX,
+            sink: None,
         }
     }
 }
 
-/// The bus of a world is that of its field `flat`.
-macro_rules! bus_of_flat {
-    ($world:ty) => {
-        impl nagori_hart::world::Bus for $world {
-            fn ram(&self) -> &nagori_ram::GuestRam {
-                self.flat.ram()
-            }
-            fn ram_base(&self) -> u64 {
-                self.flat.ram_base()
-            }
-            fn mmio_read(
-                &mut self,
-                by: &nagori_hart::world::Requester<'_>,
-                paddr: u64,
-                size: u8,
-            ) -> Result<u64, nagori_hart::world::BusFault> {
-                self.flat.mmio_read(by, paddr, size)
-            }
-            fn mmio_write(
-                &mut self,
-                by: &nagori_hart::world::Requester<'_>,
-                paddr: u64,
-                size: u8,
-                v: u64,
-            ) -> Result<(), nagori_hart::world::BusFault> {
-                self.flat.mmio_write(by, paddr, size, v)
-            }
-            fn time(&self, cycle: u64) -> u64 {
-                self.flat.time(cycle)
-            }
-            fn cycle_of_time(&self, time: u64) -> u64 {
-                self.flat.cycle_of_time(time)
-            }
-        }
-    };
+impl Bus for Watched {
+    fn ram(&self) -> &GuestRam {
+        self.flat.ram()
+    }
+    fn ram_base(&self) -> u64 {
+        self.flat.ram_base()
+    }
+    fn mmio_read(&mut self, by: &Requester<'_>, paddr: u64, size: u8) -> Result<u64, BusFault> {
+        self.flat.mmio_read(by, paddr, size)
+    }
+    fn mmio_write(
+        &mut self,
+        by: &Requester<'_>,
+        paddr: u64,
+        size: u8,
+        v: u64,
+    ) -> Result<(), BusFault> {
+        self.flat.mmio_write(by, paddr, size, v)
+    }
+    fn time(&self, cycle: u64) -> u64 {
+        self.flat.time(cycle)
+    }
+    fn cycle_of_time(&self, time: u64) -> u64 {
+        self.flat.cycle_of_time(time)
+    }
 }
-// The tests of the translator use this module, too, and not the macro.
-#[allow(unused_imports)]
-pub(crate) use bus_of_flat;
-
-bus_of_flat!(Watched);
 
 impl MemPort for Watched {
     fn read_line(&mut self, req: &LineRequest) -> u64 {
@@ -94,6 +86,9 @@ impl MemPort for Watched {
 impl Observer for Watched {
     const COMMITS: bool = true;
     fn happened(&mut self, event: &Event<'_>) {
+        if let Some(sink) = &mut self.sink {
+            sink(event);
+        }
         if let Event::Commit(_) = event {
             self.steps += 1;
             assert!(

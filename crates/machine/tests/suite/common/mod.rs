@@ -3,9 +3,9 @@
 
 pub mod random;
 pub mod whole;
+use nagori_config::{Library, Machine as Description};
 use nagori_machine::{Machine, Report, Stop};
 use nagori_platform::clock::Clock;
-use nagori_platform::config::{Library, Machine as Description};
 use nagori_platform::loader::{load_elf, FileData, RamRange};
 use nagori_platform::tree::{self, BootInfo};
 use nagori_ram::GuestRam;

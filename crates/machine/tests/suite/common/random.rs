@@ -1,10 +1,10 @@
 //! Machines with random code, page tables, and addresses of devices in registers.
 
 use super::{build, describe, put_words, Rng};
+use nagori_config::map;
 use nagori_isa::{encode, Inst, Op};
 use nagori_machine::{Engine, Machine, TranslatorOptions};
 use nagori_platform::control;
-use nagori_platform::map;
 
 pub const BASE: u64 = map::MEMORY;
 pub const MEMORY: u64 = 16 << 20;

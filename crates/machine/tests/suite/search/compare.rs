@@ -2,9 +2,9 @@
 
 use crate::common::whole::{differences, whole, Whole};
 use crate::common::{build, Rng};
+use nagori_config::Machine as Description;
 use nagori_machine::{Engine, Machine, Stop, TranslatorOptions};
 use nagori_platform::clock::Ps;
-use nagori_platform::config::Machine as Description;
 use nagori_snapshot::{Bytes, Meta, Snapshot};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 

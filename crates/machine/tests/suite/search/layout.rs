@@ -2,8 +2,8 @@
 
 use super::program::{Item, Level, Place, Program, Way};
 use crate::common::random::op;
+use nagori_config::map;
 use nagori_isa::Op;
-use nagori_platform::map;
 
 /// Offsets in memory.
 const HANDLER: u64 = 0x800;

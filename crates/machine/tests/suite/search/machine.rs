@@ -1,7 +1,7 @@
 //! Random machines: as settings of the description `small`, each of which can be left out.
 
 use crate::common::Rng;
-use nagori_platform::config::{Library, Machine as Description};
+use nagori_config::{Library, Machine as Description};
 
 const REPLACEMENTS: [&str; 5] = ["lfsr", "random", "lru", "tree-plru", "srrip"];
 const MEMORIES: [&str; 8] = [

@@ -13,8 +13,8 @@ mod shrink;
 
 use crate::common::{env, Rng};
 use compare::{Ran, Subject, Way, REFERENCE, WAYS};
+use nagori_config::map;
 use nagori_isa::{decode, disassemble, inst_len};
-use nagori_platform::map;
 use program::{Item, Program};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

@@ -4,8 +4,8 @@
 use super::layout::{addi, point, ADDRESS, BASES, LOCK, SUM, VALUES};
 use crate::common::random::op;
 use crate::common::Rng;
+use nagori_config::map;
 use nagori_isa::Op;
-use nagori_platform::map;
 
 /// A part of a program.
 #[derive(Clone, Debug)]

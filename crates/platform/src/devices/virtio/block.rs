@@ -7,9 +7,9 @@
 use super::port::{Port, VirtioBackend};
 use super::queue::{Chain, QueueError, INDIRECT_DESC};
 use crate::clock::Ps;
-use crate::config::BlockConfig;
 use crate::device::{DeviceState, StateError};
 use base64::{engine::general_purpose::STANDARD as BASE64, Engine};
+use nagori_config::BlockConfig;
 use nagori_disk::{Disk, Identity, SECTOR};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;

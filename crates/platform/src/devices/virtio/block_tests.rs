@@ -175,7 +175,7 @@ fn time_is_that_of_the_description_one_request_after_the_other() {
 /// A disk that seeks, with three requests: behind one another, and one at the first sector again.
 #[test]
 fn a_seek_costs_where_the_head_is_not_and_is_saved() {
-    let t = crate::config::DISK_LATENCIES[1].1.clone();
+    let t = nagori_config::DISK_LATENCIES[1].1.clone();
     assert!(t.seek_ps > 0);
     let start = |load: Option<(&DeviceState, &[u8], Ps)>| {
         let mut b = Bench::new(Block::new("root".into(), t.clone()));

@@ -7,8 +7,8 @@
 use super::port::{Port, VirtioBackend};
 use super::queue::QueueError;
 use crate::clock::Ps;
-use crate::config::ShareConfig;
 use crate::device::{DeviceState, StateError};
+use nagori_config::ShareConfig;
 use nagori_ninep::message::{Header, HEADER};
 use nagori_ninep::{Error, Folder, Limits, Request, Saved, Server};
 use serde::{Deserialize, Serialize};

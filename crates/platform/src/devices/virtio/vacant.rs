@@ -3,7 +3,7 @@
 use super::mmio::{MAGIC, VENDOR};
 use crate::device::{BusFault, Device, DeviceCx, DeviceState, Placement, StateError};
 use crate::fdt::Node;
-use crate::map::VIRTIO_STRIDE;
+use nagori_config::map::VIRTIO_STRIDE;
 use std::any::Any;
 
 const KIND: &str = "virtio-vacant";

@@ -196,7 +196,12 @@ fn directories_come_before_what_is_built_in() {
     );
 }
 
-use crate::golden;
+fn golden(name: &str, actual: &str) {
+    nagori_golden::golden(
+        format!("{}/tests/golden/{name}", env!("CARGO_MANIFEST_DIR")),
+        actual,
+    );
+}
 
 #[test]
 fn show_is_as_in_the_golden_files() {

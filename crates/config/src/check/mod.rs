@@ -1,39 +1,17 @@
 //! Ranges and relations that the types do not express.
 
+mod epoch;
+pub(crate) mod region;
+mod stores;
+
 use super::cache::{SharedBy, Traffic, MAX_HARTS};
 use super::devices::{slot_names, SlotConfig, SlotKind, MAX_SLOTS};
 use super::frequency::Frequency;
+use super::iomap;
+use super::problem::{ensure, within, Problem};
 use super::types::*;
-use super::{ConfigError, Place, Source};
 use nagori_cache::config::{Prefetcher, Replacement};
 use nagori_hart::config::{Ext, Extensions};
-
-/// An impossible value.
-pub(super) struct Problem {
-    pub(super) key: String,
-    problem: String,
-    /// The values that are possible, for plain ranges.
-    pub(super) range: Option<(u64, u64)>,
-}
-
-impl Problem {
-    pub(super) fn new(key: String, problem: String) -> Self {
-        Problem {
-            key,
-            problem,
-            range: None,
-        }
-    }
-
-    pub(super) fn at(self, source: &Source) -> ConfigError {
-        let place = Place::of_key(source, &self.key);
-        ConfigError::Invalid {
-            place,
-            key: self.key,
-            problem: self.problem,
-        }
-    }
-}
 
 /// Extensions that every hart has, because its privileged modes need them.
 const MANDATORY_ISA: [Ext; 2] = [Ext::I, Ext::Zicsr];
@@ -48,21 +26,6 @@ fn listable() -> impl Iterator<Item = Ext> {
 const MAX_BOARD_PS: u64 = 1_000_000_000;
 const MAX_BLOCK_PS: u64 = 1_000_000_000_000;
 const MAX_BLOCK_BYTE_PS: u64 = 1_000_000_000;
-
-pub(super) fn ensure(ok: bool, key: &str, problem: impl FnOnce() -> String) -> Result<(), Problem> {
-    if ok {
-        return Ok(());
-    }
-    Err(Problem::new(key.into(), problem()))
-}
-
-pub(super) fn within(key: &str, value: u64, low: u64, high: u64) -> Result<(), Problem> {
-    let outside = || format!("{value} is outside {low} to {high}");
-    ensure((low..=high).contains(&value), key, outside).map_err(|p| Problem {
-        range: Some((low, high)),
-        ..p
-    })
-}
 
 fn power_of_two(key: &str, value: u32, high: u32) -> Result<(), Problem> {
     ensure(value.is_power_of_two() && value <= high, key, || {
@@ -117,14 +80,14 @@ pub(super) fn machine(c: &MachineConfig) -> Result<(), Problem> {
     })?;
     cache("l1i", &c.l1i)?;
     levels(c)?;
-    super::stores::check(c)?;
+    stores::check(c)?;
     tlb("dtlb", &c.dtlb)?;
     tlb("itlb", &c.itlb)?;
     memory(&c.memory)?;
     controller(c)?;
-    super::region::check(c)?;
-    super::iomap::check(&c.iomap)?;
-    super::epoch::check(c)?;
+    region::check(c)?;
+    iomap::check(&c.iomap)?;
+    epoch::check(c)?;
     let b = &c.board;
     within("board.read_request_ps", b.read_request_ps, 0, MAX_BOARD_PS)?;
     within(

@@ -2,22 +2,27 @@
 //!
 //! A machine is a TOML file. Missing values come from its controller preset, its core description,
 //! and the defaults; [`Machine`] records the origin of each value.
+//! [`map`] is the memory map that all machines have.
+#![forbid(unsafe_code)]
 
 mod cache;
 mod check;
+mod derived;
 mod devices;
 mod epoch;
 mod frequency;
 mod iomap;
 mod library;
 mod locate;
+pub mod map;
+mod problem;
 mod region;
 mod show;
 mod size;
 mod stores;
 mod types;
 
-pub use cache::{All, LevelConfig, SharedBy, Traffic, WritePolicy};
+pub use cache::{All, LevelConfig, SharedBy, Traffic, WritePolicy, MAX_HARTS};
 pub use devices::{
     slot_names, BlockConfig, ShareConfig, SlotConfig, SlotKind, DISK_LATENCIES, MAX_SLOTS,
 };
@@ -144,7 +149,7 @@ impl Machine {
         }
         complete_controller(library, source, &mut table, &mut origins)?;
         let mut config = decode_machine(source, table)?;
-        region::read_files(source, &mut config).map_err(|p| p.at(source))?;
+        check::region::read_files(source, &mut config).map_err(|p| p.at(source))?;
         check::machine(&config).map_err(|p| p.at(source))?;
 
         let core_source = library.find("cores", &config.core, source.dir.as_deref())?;
@@ -197,7 +202,7 @@ impl Machine {
             origins.insert(key, Origin::Override);
         }
         let mut config = decode_machine(&source, table)?;
-        region::read_files(&source, &mut config).map_err(|p| p.at(&source))?;
+        check::region::read_files(&source, &mut config).map_err(|p| p.at(&source))?;
         let machine = Machine {
             config,
             core: self.core.clone(),

@@ -12,7 +12,7 @@ pub const ENV: &str = "NAGORI_MACHINES";
 
 macro_rules! shipped {
     ($($kind:literal / $name:literal),* $(,)?) => {
-        &[$(($kind, $name, include_str!(concat!("../../../../machines/", $kind, "/", $name, ".toml")))),*]
+        &[$(($kind, $name, include_str!(concat!("../../../machines/", $kind, "/", $name, ".toml")))),*]
     };
 }
 

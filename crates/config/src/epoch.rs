@@ -1,8 +1,5 @@
 //! Descriptions of NVMM that is emulated by epochs (docs/epoch.md).
 
-use super::check::{ensure, within, Problem};
-use super::region::{RegionConfig, DRAM};
-use super::types::MachineConfig;
 use nagori_epoch::{Attribution, Variant, Weight};
 use nagori_memtime::units::ps_text;
 use nagori_memtime::{Method, Ps};
@@ -87,9 +84,9 @@ pub struct Time(
 );
 
 /// Lengths of epochs that are possible, in picoseconds.
-const LENGTHS: std::ops::RangeInclusive<u64> = 10_000_000..=10_000_000_000;
+pub(crate) const LENGTHS: std::ops::RangeInclusive<u64> = 10_000_000..=10_000_000_000;
 /// Longest time of reading counters.
-const MOST_READING: u64 = 1_000_000_000;
+pub(crate) const MOST_READING: u64 = 1_000_000_000;
 
 impl Default for EpochConfig {
     fn default() -> Self {
@@ -125,59 +122,4 @@ impl EpochConfig {
     pub(super) fn is_default(&self) -> bool {
         *self == Self::default()
     }
-}
-
-impl MachineConfig {
-    /// The machine on which epochs emulate NVMM: it costs what DRAM costs, in a memory of its own if DRAM has one.
-    pub fn with_nvmm_as_dram(&self) -> MachineConfig {
-        let mut like = self.clone();
-        like.method = Method::Dram;
-        like.epoch.variant = None;
-        let boundary = self.memory.nvmm_boundary.0;
-        let dram = self.memory.regions.get(DRAM);
-        for r in self.regions().iter().filter(|r| r.base >= boundary) {
-            like.memory.regions.remove(r.name);
-            if let Some(dram) = dram {
-                let place = RegionConfig {
-                    base: r.config.base,
-                    size: r.config.size,
-                    ..dram.clone()
-                };
-                like.memory.regions.insert(r.name.to_owned(), place);
-            }
-        }
-        like
-    }
-}
-
-pub(super) fn check(c: &MachineConfig) -> Result<(), Problem> {
-    let e = &c.epoch;
-    let length = e.length.0 .0;
-    ensure(LENGTHS.contains(&length), "epoch.length", || {
-        format!("{} is outside 10 us to 10 ms", e.length.0)
-    })?;
-    ensure(e.shortest <= e.length, "epoch.shortest", || {
-        format!("{} is longer than an epoch ({})", e.shortest.0, e.length.0)
-    })?;
-    let f = &e.faults;
-    within("epoch.faults.speculation", f.speculation.into(), 0, 1000)?;
-    within("epoch.faults.turns", f.turns.into(), 1, 3)?;
-    ensure(
-        f.reading.0 .0 <= MOST_READING,
-        "epoch.faults.reading",
-        || format!("{} is longer than 1 ms", f.reading.0),
-    )?;
-    ensure(e.of != Method::Dram, "epoch.of", || {
-        "`dram` delays nothing: expected coarse, fine or extended".into()
-    })?;
-    if e.variant.is_none() {
-        return Ok(());
-    }
-    ensure(
-        c.memory.nvmm_boundary < c.memory.size,
-        "epoch.variant",
-        || "there is no NVMM to emulate: memory.nvmm_boundary is the end of memory".into(),
-    )?;
-    // DRAM's memory may be too small for NVMM.
-    super::region::check(&c.with_nvmm_as_dram())
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
 /// A number of harts that no machine exceeds: each hart has statistics registers.
-pub const MAX_HARTS: u32 = crate::control::HARTS as u32;
+pub const MAX_HARTS: u32 = 16;
 
 /// An outer cache level.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -1,6 +1,6 @@
 //! Descriptions of the table that translates I/O addresses.
 
-use super::check::{ensure, within, Problem};
+use super::problem::{ensure, within, Problem};
 use nagori_iomap::{ports, Entry, Kind, Table};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -103,7 +103,7 @@ impl IomapConfig {
     }
 
     /// The table of the harts and, if devices have one, theirs; as they are at power-on.
-    pub(crate) fn tables(&self) -> Option<(Table, Option<Table>)> {
+    pub fn tables(&self) -> Option<(Table, Option<Table>)> {
         // The description has been checked.
         self.build().ok().flatten()
     }
@@ -132,7 +132,7 @@ impl IomapConfig {
     }
 
     /// Where a VM sees a range of the bus, if a constant entry gives it the whole of it.
-    pub(crate) fn seen_at(&self, vm: u16, base: u64, size: u64) -> Option<u64> {
+    pub fn seen_at(&self, vm: u16, base: u64, size: u64) -> Option<u64> {
         let entries = match self.kind {
             IomapKind::Constant => entries("iomap.map", &self.map).ok()?,
             _ => return None,

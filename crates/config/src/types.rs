@@ -12,7 +12,7 @@ use nagori_cache::config::{Prefetcher, Replacement};
 use nagori_memtime::{
     mapping::AddressMapping,
     params::{BankTiming, Delays, Refresh, RpTest},
-    BoardParams, Method, Period,
+    Method, Period,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -458,86 +458,4 @@ impl ControllerConfig {
         table.insert("preset".into(), name.into());
         table.try_into().expect("shipped presets are tested")
     }
-}
-
-impl MachineConfig {
-    /// Period of the core clock; the description has been checked.
-    pub fn core_period(&self) -> Period {
-        self.clock_hz.period().expect("a checked description")
-    }
-
-    /// Levels of caches behind the first with their names, from the nearest to the cores on.
-    pub fn levels(&self) -> Vec<(&str, &LevelConfig)> {
-        let mut all: Vec<_> = self.cache.iter().map(|(n, l)| (n.as_str(), l)).collect();
-        all.sort_by_key(|(_, l)| l.level);
-        all
-    }
-
-    /// Period of the `time` CSR; the description has been checked.
-    pub fn timebase(&self) -> Period {
-        self.timebase_hz.period().expect("a checked description")
-    }
-
-    /// The memory controller's parameters, complete and checked.
-    pub fn controller_params(&self) -> BoardParams {
-        let c = self.memory.controller.clone();
-        BoardParams {
-            clock: c.clock,
-            capacity: self.memory.size.0,
-            mapping: c.mapping,
-            nvmm_base: self.memory.nvmm_boundary.0,
-            machines: c.machines,
-            method: self.method,
-            rp_test: c.rp_test,
-            timing: c.timing,
-            delays: c.delays,
-            refresh: c.refresh,
-        }
-    }
-}
-
-impl MemoryConfig {
-    /// Bytes of a bank.
-    pub fn bank_size(&self) -> u64 {
-        self.size.0 / u64::from(self.banks)
-    }
-
-    /// First physical address of NVMM; the end of memory if there is none.
-    pub fn nvmm_base(&self) -> u64 {
-        self.base + self.nvmm_boundary.0
-    }
-
-    /// First physical address behind the NVMM that a kernel may manage: the text store's, or the end of memory.
-    pub fn managed_end(&self) -> u64 {
-        self.end() - self.text_store.0
-    }
-
-    /// First physical address after memory.
-    pub fn end(&self) -> u64 {
-        self.base + self.size.0
-    }
-}
-
-impl CoreConfig {
-    /// The pipeline costs as plain numbers, for a struct with these names as fields.
-    pub fn timing_values(&self) -> serde_json::Value {
-        values(&self.timing)
-    }
-
-    /// The pipes of each class of instructions as plain numbers.
-    pub fn pipe_values(&self) -> serde_json::Value {
-        values(&self.pipes)
-    }
-
-    /// The branch predictor's geometry as plain numbers.
-    pub fn predictor_values(&self) -> serde_json::Value {
-        values(&self.predictor)
-    }
-}
-
-fn values(map: &BTreeMap<String, CoreValue>) -> serde_json::Value {
-    map.iter()
-        .map(|(name, v)| (name.clone(), v.value.into()))
-        .collect::<serde_json::Map<_, _>>()
-        .into()
 }
