@@ -49,6 +49,11 @@ pub struct SavedCoherence {
     code: Vec<(u64, u64)>,
 }
 
+impl SavedCoherence {
+    /// Goes up with each change of what is saved.
+    pub const VERSION: u32 = 1;
+}
+
 impl Coherence {
     /// The caches as data. `settle` is called with the number of each hart and copies of its caches for data and for
     /// instructions, for what the hart has noted of hits and not told the caches yet.

@@ -54,15 +54,15 @@ impl Hart {
     #[inline(always)]
     pub(crate) fn fetched_again<W: World>(&mut self, w: &mut W, at: RunPoint) {
         if at.quiet {
-            self.replays = 0;
-        } else if self.replays != 0 {
+            self.halfway.replays = 0;
+        } else if self.halfway.replays != 0 {
             self.repeat_branches(w, at);
         }
     }
 
     #[cold]
     fn repeat_branches<W: World>(&mut self, w: &mut W, at: RunPoint) {
-        let again = std::mem::take(&mut self.replays);
+        let again = std::mem::take(&mut self.halfway.replays);
         if again & LINE_AGAIN != 0 && at.splits {
             // Its two packets are fetched anew.
             self.cycle += 1;

@@ -1,17 +1,17 @@
 //! State of one hart, and the functions that keep its derived state consistent.
 
 use crate::area::Area;
-use crate::awaited::Awaited;
 use crate::commit::Record;
 use crate::config::{Ext, HartConfig, HartError};
 use crate::csr::Csrs;
 use crate::events::Mix;
 use crate::filter::{Filter, Pages};
 use crate::fpdiv::Late;
+use crate::halfway::Halfway;
 use crate::hpm::Modes;
 use crate::loads::Loads;
 use crate::pending::Pending;
-use crate::place::{Resume, Stopped};
+use crate::place::Stopped;
 use crate::pmp::Pmp;
 use crate::predict::Predictor;
 use crate::privilege::Privilege;
@@ -20,7 +20,7 @@ use crate::straight::Seen;
 use crate::tlb::{Tlb, WalkCache};
 use crate::trap::{irq, status, Futile};
 use crate::trigger::Triggers;
-use nagori_cache::{LineKind, Tags};
+use nagori_cache::Tags;
 
 /// Why `run` returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,33 +107,14 @@ pub struct Hart {
     pub(crate) late: Late,
     /// Registers and lines that are on their way.
     pub(crate) loads: Loads,
-    /// What the access that is under way was tried again for: bits of `again.rs`.
-    pub(crate) replays: u8,
+    /// What an instruction that has to wait has done so far.
+    pub(crate) halfway: Halfway,
     /// What was found of the code behind accesses; only saves time.
     pub(crate) seen: Seen,
     /// Core cycle from which the memory bus is not to be used: others are behind.
     pub(crate) yield_at: u64,
-    /// Page and side of a walk that has been charged but not finished.
-    pub(crate) walk_begun: Option<(u64, bool)>,
-    /// Line of a fill whose victim is gone already, and the entry for it.
-    pub(crate) refill: Option<(u64, usize)>,
-    /// Where a flush of the whole cache has to go on that is to be tried again: its address, and the
-    /// next entry of L1D.
-    pub(crate) flushed: Option<(u64, usize)>,
-    /// What the hart is blocked for.
-    pub(crate) awaited: Option<Awaited>,
     /// Cycles of waiting for another hart's work on a line, for whoever attributes them.
     pub(crate) waited: u64,
-    /// The line of a fill of L1D that had to wait, and what it is for.
-    pub(crate) fill: Option<(u64, LineKind)>,
-    /// The line that it was blocked for, until the instruction that wants it is executed again.
-    pub(crate) arrived: Option<u64>,
-    /// The line that an instruction to be executed again has cleaned in all levels of caches.
-    pub(crate) cleaned: Option<u64>,
-    /// A hint of Zihintntl that is in front of the instruction at an address, by its number.
-    pub(crate) hint: Option<(u64, u8)>,
-    /// Where the instruction to be executed again stands in its block.
-    pub(crate) resume: Option<Resume>,
     /// What has to wait is the fetch of an instruction's line.
     pub(crate) fetch_waits: bool,
     /// What has to wait is the fetch of the line where a block starts.
@@ -202,19 +183,10 @@ impl Hart {
             late: Late::default(),
             long: 0,
             loads: Loads::default(),
-            replays: 0,
             seen: Seen::default(),
             yield_at: u64::MAX,
-            walk_begun: None,
-            refill: None,
-            flushed: None,
-            awaited: None,
             waited: 0,
-            fill: None,
-            arrived: None,
-            cleaned: None,
-            hint: None,
-            resume: None,
+            halfway: Halfway::default(),
             fetch_waits: false,
             start_waits: false,
             line_fetched: false,
@@ -259,15 +231,12 @@ impl Hart {
 
     /// Forgets what was begun and is to be tried again.
     fn give_up(&mut self) {
-        self.walk_begun = None;
-        self.refill = None;
-        self.flushed = None;
-        self.awaited = None;
-        self.fill = None;
-        self.arrived = None;
-        self.cleaned = None;
-        self.hint = None;
-        self.resume = None;
+        // The front end has fetched anew what is behind an access, whatever becomes of that.
+        let replays = self.halfway.replays;
+        self.halfway = Halfway {
+            replays,
+            ..Halfway::default()
+        };
         self.last_stores = [0; 2];
         self.give_up_loads();
         self.predictor.gives_up();

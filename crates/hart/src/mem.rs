@@ -167,7 +167,7 @@ impl Hart {
             Place::Ram(o) => {
                 let v = read_ram(w, o, size);
                 self.read_at(w, va, o, size, v.into());
-                self.hint = None;
+                self.halfway.hint = None;
                 Ok(v)
             }
             Place::Device(pa) => {
@@ -203,14 +203,14 @@ impl Hart {
         let access = Access::Write;
         if let Some(o) = M::buffer_store(self, w, Wanted { va, size, access }, value, at)? {
             self.wrote_at(w, va, o, size, value.into());
-            self.hint = None;
+            self.halfway.hint = None;
             return Ok(());
         }
         match self.resolve::<W, M>(w, va, size, access, at)? {
             Place::Ram(o) => {
                 write_ram(w, o, size, value);
                 self.wrote_at(w, va, o, size, value.into());
-                self.hint = None;
+                self.halfway.hint = None;
                 Ok(())
             }
             Place::Device(pa) => {

@@ -332,14 +332,14 @@ impl Hart {
         };
         let t = self.config.timing;
         let walk = (vpn, side == Side::Inst);
-        if self.walk_begun != Some(walk) {
-            self.walk_begun = Some(walk);
+        if self.halfway.walk != Some(walk) {
+            self.halfway.walk = Some(walk);
             match side {
                 Side::Inst => self.stats.itlb_misses += 1,
                 Side::Data => {
                     self.stats.dtlb_misses += 1;
                     self.stats.dtlb_store_misses += u64::from(access == Access::Write);
-                    self.replays = WALK_AGAIN;
+                    self.halfway.replays = WALK_AGAIN;
                 }
             }
             self.cycle += u64::from(t.tlb_walk.min(t.tlb_miss));
@@ -368,9 +368,9 @@ impl Hart {
             Ok(found) => Ok(found),
         };
         if found.is_err() {
-            self.replays = 0;
+            self.halfway.replays = 0;
         }
-        self.walk_begun = None;
+        self.halfway.walk = None;
         // The access is tried again.
         self.cycle += u64::from(t.tlb_miss.saturating_sub(t.tlb_walk));
         let mut leaf = found?;
@@ -393,7 +393,7 @@ impl Hart {
             self.last_way = way;
         }
         if !self.permits(pte, access, p) {
-            self.replays = 0;
+            self.halfway.replays = 0;
             return Err(Fault::Page.trap(access, va).into());
         }
         Ok((Self::page_address(level, pte, va), way))

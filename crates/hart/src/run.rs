@@ -17,7 +17,7 @@ use nagori_isa::{Format, Op};
 impl Hart {
     /// Where the block begins in which the hart stands, or that it begins next.
     pub fn block_pc(&self) -> u64 {
-        self.resume.map_or(self.pc, |r| r.pc)
+        self.halfway.resume.map_or(self.pc, |r| r.pc)
     }
 
     /// Whether an observer has stopped the hart within a block; it has to run again with the same limit.
@@ -148,7 +148,7 @@ impl Hart {
             if let Some(exit) = self.end_block::<W, M>(code, w, s.block, s.pc, end) {
                 return exit;
             }
-        } else if let Some(r) = self.resume {
+        } else if let Some(r) = self.halfway.resume {
             self.recheck = false;
             self.apply_notices(code, w);
             let stop = match self.recheck || self.pending_interrupt().is_some() {
@@ -174,7 +174,7 @@ impl Hart {
                 }
                 self.waiting = false;
             }
-            if self.arrived.is_some() {
+            if self.halfway.arrived.is_some() {
                 // An instruction has waited for its line, and uses it before anything else happens.
                 stop = stop.min(self.cycle + 1);
             } else if let Some(i) = self.pending_interrupt() {
@@ -375,7 +375,7 @@ impl Hart {
                     }
                     // Stores of other blocks mean nothing here.
                     let stores = ops[..i].iter().filter(|p| is_store(p.op)).count();
-                    self.resume = Some(Resume {
+                    self.halfway.resume = Some(Resume {
                         pc,
                         next: i as u32,
                         fetched,
@@ -424,7 +424,7 @@ impl Hart {
             self.leave_resume();
             return None;
         };
-        self.resume = None;
+        self.halfway.resume = None;
         self.poll_notices(w);
         self.cycle -= r.cost as u64;
         self.instret -= r.next as u64;
@@ -494,7 +494,7 @@ impl Hart {
     /// Gives up the place in a block where an instruction is to be executed again: the instruction
     /// begins a block of its own.
     fn leave_resume(&mut self) {
-        if let Some(r) = self.resume.take() {
+        if let Some(r) = self.halfway.resume.take() {
             self.cut(r.pc, self.pc);
             self.pending = self.still_pending(0);
         }

@@ -5,25 +5,24 @@
 //! use until `sfence.vma`, and hits in a fetch filter do not update the ITLB. Decoded blocks are
 //! not saved: they follow from memory.
 
-use crate::awaited::Awaited;
 use crate::block::{CodeCache, SavedCode};
 use crate::config::HartConfig;
 use crate::csr::Csrs;
 use crate::events::Mix;
 use crate::filter::{block_shift, FilterEntry, SavedFilter, SLOTS};
 use crate::fpdiv::Late;
+use crate::halfway::Halfway;
 use crate::hart::Hart;
 use crate::hpm::Modes;
 use crate::loads::{Loads, SavedLoads};
 use crate::pending::{Pending, Unwritten};
-use crate::place::Resume;
 use crate::pmp::Pmp;
 use crate::predict::Predictor;
 use crate::privilege::Privilege;
 use crate::stats::HartStats;
 use crate::tlb::{Tlb, WalkCache, NO_WAY, SUPER_WAY};
 use crate::trigger::Triggers;
-use nagori_cache::{Coherence, LineKind, SavedCoherence};
+use nagori_cache::{Coherence, SavedCoherence};
 use serde::{Deserialize, Serialize};
 
 /// Saved state that is invalid for such a hart. The text names the part.
@@ -75,17 +74,7 @@ pub struct SavedHart {
     /// Loads whose lines are on their way.
     #[serde(default, skip_serializing_if = "SavedLoads::is_new")]
     loads: SavedLoads,
-    replays: u8,
-    walk_begun: Option<(u64, bool)>,
-    refill: Option<(u64, u64)>,
-    flushed: Option<(u64, u64)>,
-    awaited: Option<Awaited>,
-    fill: Option<(u64, LineKind)>,
-    arrived: Option<u64>,
-    cleaned: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    hint: Option<(u64, u8)>,
-    resume: Option<Resume>,
+    halfway: Halfway,
     generation: u32,
     pmp_writes: u64,
     triggers: Triggers,
@@ -140,22 +129,13 @@ impl Hart {
             long,
             late,
             loads,
-            replays,
+            halfway,
             // Follows from the code that is compared with it.
             seen: _,
             // Set by every run.
             yield_at: _,
-            walk_begun,
-            refill,
-            flushed,
-            awaited,
             // For a profile, which is the host's.
             waited: _,
-            fill,
-            arrived,
-            cleaned,
-            hint,
-            resume,
             // Only while a block runs.
             fetch_waits: _,
             start_waits: _,
@@ -177,6 +157,7 @@ impl Hart {
             // For messages to the user.
             futile: _,
         } = self;
+        let resume = halfway.resume;
         SavedHart {
             x: x[..32].to_vec(),
             f: f.to_vec(),
@@ -226,16 +207,7 @@ impl Hart {
                 (!pending.is_empty()).then(|| [0, 1].map(address))
             },
             loads: loads.save(*cycle),
-            replays: *replays,
-            walk_begun: *walk_begun,
-            refill: refill.map(|(line, i)| (line, i as u64)),
-            flushed: flushed.map(|(pc, i)| (pc, i as u64)),
-            awaited: *awaited,
-            fill: *fill,
-            arrived: *arrived,
-            cleaned: *cleaned,
-            hint: *hint,
-            resume: *resume,
+            halfway: *halfway,
             generation: *generation,
             pmp_writes: *pmp_writes,
             triggers: triggers.clone(),
@@ -268,24 +240,18 @@ impl Hart {
         fail(!s.walks.fits(&h.walks), "page-walk cache")?;
         let predictor = s.predictor.fits(&h.predictor, s.cycle);
         fail(!predictor, "predictor")?;
-        fail(s.replays > 3, "access tried again")?;
         fail(s.late.is_some_and(|l| !l.is_over(FAR)), "results under way")?;
         let (Some(l1d), Some(l1i)) = (caches.l1d.get(id), caches.l1i.get(id)) else {
             return Err(SavedError("number of harts"));
         };
-        let entry = s.refill.is_some_and(|(_, i)| i >= l1d.len() as u64);
-        fail(entry, "entry being filled")?;
-        let entry = s.flushed.is_some_and(|(_, i)| i >= l1d.len() as u64);
-        fail(entry, "entry being flushed")?;
         let line = |l: u64| caches.inside(l) && l.is_multiple_of(64);
         fail(
             !s.predictor.astray.is_none_or(|a| line(a.line)),
             "line under way",
         )?;
-        fail(s.fill.is_some_and(|(l, _)| !line(l)), "line being filled")?;
+        let problem = s.halfway.problem(l1d.len(), (s.cycle, s.instret), line);
+        problem.map_or(Ok(()), |what| Err(SavedError(what)))?;
         fail(!s.loads.fits(FAR, line), "loads under way")?;
-        let within = |r: &Resume| r.fits(s.cycle, s.instret);
-        fail(!s.resume.as_ref().is_none_or(within), "place in a block")?;
         let ways = SUPER_WAY + h.config.dtlb.superpages as u8;
         let way = |w: u8| w == NO_WAY || w < ways;
         fail(!way(s.last_way), "TLB entry used last")?;
@@ -338,16 +304,7 @@ impl Hart {
         h.last_stores = s.stores.unwrap_or_default();
         h.stores_before = h.last_stores;
         h.loads = Loads::load(&s.loads);
-        h.replays = s.replays;
-        h.walk_begun = s.walk_begun;
-        h.refill = s.refill.map(|(line, i)| (line, i as usize));
-        h.flushed = s.flushed.map(|(pc, i)| (pc, i as usize));
-        h.awaited = s.awaited;
-        h.fill = s.fill;
-        h.arrived = s.arrived;
-        h.cleaned = s.cleaned;
-        h.hint = s.hint;
-        h.resume = s.resume;
+        h.halfway = s.halfway;
         h.generation = s.generation;
         h.pmp_writes = s.pmp_writes;
         h.context_changed();
@@ -356,6 +313,9 @@ impl Hart {
 }
 
 impl SavedHart {
+    /// Goes up with each change of what is saved.
+    pub const VERSION: u32 = 1;
+
     /// This state without what the block cache knows, which depends on the engine.
     pub fn without_code(mut self) -> SavedHart {
         self.code = SavedCode::default();

@@ -62,9 +62,9 @@ impl Hart {
     /// Enters the handler of an exception or interrupt (`cause::INTERRUPT` set) at `self.pc`.
     pub(crate) fn take_trap<W: World>(&mut self, w: &mut W, code: u64, tval: u64) {
         // The handler may make lines dirty.
-        self.flushed = None;
-        self.replays = 0;
-        self.hint = None;
+        self.halfway.flushed = None;
+        self.halfway.replays = 0;
+        self.halfway.hint = None;
         let at = RunPoint::new(0, self.pc);
         self.abandon_fill(w, at);
         let interrupt = code & cause::INTERRUPT != 0;
@@ -128,7 +128,7 @@ impl Hart {
             base
         };
         self.reservation = None;
-        self.walk_begun = None;
+        self.halfway.walk = None;
         self.predictor.gives_up();
         if interrupt {
             self.stats.interrupts += 1;

@@ -55,6 +55,14 @@ pub struct MachineState {
 }
 
 impl MachineState {
+    /// The parts with their versions: each goes up with any change of what is saved of that part. Models of memory and
+    /// devices have versions of their own, beside what they save.
+    pub const PARTS: [(&'static str, u32); 3] = [
+        ("harts", SavedHart::VERSION),
+        ("caches", SavedCoherence::VERSION),
+        ("scheduler and statistics", 1),
+    ];
+
     /// Without what depends on the engine: two runs that are the same are the same in this.
     pub fn without_code(mut self) -> MachineState {
         self.harts = self

@@ -22,6 +22,14 @@ pub enum SnapshotError {
         /// The one that is read.
         known: u32,
     },
+    /// Parts of the state were written by a program that saves others.
+    #[error("taken by nagori {program}, which saves other {}: take the snapshot anew", versions(.parts))]
+    Parts {
+        /// Version of the program that wrote the file.
+        program: String,
+        /// Each part, its version in the file (`None`: it has no such part) and the one that is read.
+        parts: Vec<(&'static str, Option<u32>, u32)>,
+    },
     /// The file ends too early.
     #[error("the file is incomplete ({0}); was it copied or written to its end?")]
     Truncated(&'static str),
@@ -60,6 +68,15 @@ impl SnapshotError {
     pub(crate) fn encode(e: impl std::fmt::Display) -> SnapshotError {
         SnapshotError::Encode(e.to_string())
     }
+}
+
+fn versions(parts: &[(&'static str, Option<u32>, u32)]) -> String {
+    let part = |(name, found, known): &(&str, Option<u32>, u32)| match found {
+        Some(found) => format!("{name} (version {found}; this program reads {known})"),
+        None => format!("{name} (none; this program reads version {known})"),
+    };
+    let all: Vec<String> = parts.iter().map(part).collect();
+    all.join(", ")
 }
 
 fn list(differences: &[Difference]) -> String {

@@ -5,6 +5,7 @@ use crate::error::SnapshotError;
 use crate::layout::{self, Trailer};
 use crate::read::Snapshot;
 use crate::source::Bytes;
+use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
 pub use crate::layout::Chunk;
@@ -65,4 +66,27 @@ pub fn state(file: &[u8]) -> Result<Vec<u8>, SnapshotError> {
 pub fn with_state(file: &[u8], plain: &[u8]) -> Result<Vec<u8>, SnapshotError> {
     let frame = zstd::bulk::compress(plain, 1)?;
     parts(file, None, Some(frame), plain.len() as u64)
+}
+
+/// A file with another header, of whatever content.
+pub fn header(file: &[u8], change: impl FnOnce(&mut Value)) -> Result<Vec<u8>, SnapshotError> {
+    let s = Snapshot::new(Bytes(file.to_vec()))?;
+    let mut value = serde_json::to_value(s.header()).map_err(SnapshotError::encode)?;
+    change(&mut value);
+    let text = serde_json::to_vec(&value).map_err(SnapshotError::encode)?;
+    let prefix = layout::prefix(&text)?;
+    let (header_len, header_sum) = layout::read_prefix(&prefix)?;
+    let mut first = [0; layout::PREFIX as usize];
+    first.copy_from_slice(&file[..layout::PREFIX as usize]);
+    let behind = layout::PREFIX + layout::read_prefix(&first)?.0;
+    let end = file.len() - Trailer::LEN as usize;
+    let mut out = [&prefix[..], &text, &file[behind as usize..end]].concat();
+    let trailer = Trailer {
+        software_at: s.trailer.software_at - behind + layout::PREFIX + header_len,
+        header_sum,
+        file_len: out.len() as u64 + Trailer::LEN,
+        ..s.trailer
+    };
+    out.extend(trailer.encode());
+    Ok(out)
 }

@@ -20,8 +20,8 @@ use xxhash_rust::xxh3::{xxh3_64, Xxh3};
 pub(crate) const MAGIC: [u8; 8] = *b"\x89NAGORI\n";
 /// Last bytes of a file.
 const END: [u8; 8] = *b"NAGORI\n\x1a";
-/// Version of the layout and of the state inside.
-pub const FORMAT: u32 = 13;
+/// Version of the layout. What is saved of a machine has versions of its own, by part.
+pub const FORMAT: u32 = 14;
 /// Length of the prefix.
 pub(crate) const PREFIX: u64 = 24;
 /// Longest header.

@@ -11,6 +11,7 @@ use nagori_config::Machine as Description;
 use nagori_machine::{Machine, MachineState};
 use nagori_platform::loader::Software;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -22,6 +23,8 @@ use xxhash_rust::xxh3::{xxh3_128, xxh3_64};
 pub struct Header {
     /// Version of the program that wrote it.
     pub program: String,
+    /// The versions of the parts of the state.
+    pub parts: BTreeMap<String, u32>,
     /// The machine's resolved description.
     pub description: Description,
     /// Hash of all values of the description that the machine depends on.
@@ -40,6 +43,9 @@ impl Header {
     pub(crate) fn new(description: Description, state: &MachineState, meta: Meta) -> Header {
         Header {
             program: env!("CARGO_PKG_VERSION").into(),
+            parts: { MachineState::PARTS.iter() }
+                .map(|(name, version)| (name.to_string(), *version))
+                .collect(),
             description_hash: Self::hash(&description),
             description,
             cycle: state.cycle(),
@@ -54,6 +60,31 @@ impl Header {
     pub fn hash(description: &Description) -> String {
         let text = serde_json::to_vec(&bound(description)).unwrap_or_default();
         format!("{:032x}", xxh3_128(&text))
+    }
+}
+
+/// What of a header says who wrote it, whatever else that program wrote there.
+#[derive(Deserialize)]
+struct Writer {
+    program: String,
+    parts: BTreeMap<String, u32>,
+}
+
+impl Writer {
+    /// Refuses a file with parts of other versions.
+    fn check(header: &[u8]) -> Result<(), SnapshotError> {
+        let writer: Writer = serde_json::from_slice(header)
+            .map_err(|_| SnapshotError::Damaged("the header does not say who wrote it"))?;
+        let known = MachineState::PARTS.iter();
+        let found = known.map(|(name, known)| (*name, writer.parts.get(*name).copied(), *known));
+        let other: Vec<_> = found.filter(|(_, f, k)| *f != Some(*k)).collect();
+        match other.is_empty() {
+            true => Ok(()),
+            false => Err(SnapshotError::Parts {
+                program: writer.program,
+                parts: other,
+            }),
+        }
     }
 }
 
@@ -100,6 +131,7 @@ impl<S: Source> Snapshot<S> {
         let mut last = [0; Trailer::LEN as usize];
         read_part(&source, &mut last, size - Trailer::LEN, "its trailer")?;
         let trailer = Trailer::decode(&last, size, len, sum)?;
+        Writer::check(&text)?;
         let header: Header = serde_json::from_slice(&text)
             .map_err(|_| SnapshotError::Damaged("the header is not what this program writes"))?;
         let header = Header {

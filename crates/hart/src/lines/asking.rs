@@ -2,8 +2,8 @@
 //! from them; fills of L1I.
 
 use super::{From, LineState, Side, Want, NO_SLOT};
-use crate::awaited::Awaited;
 use crate::filter::NEVER;
+use crate::halfway::Awaited;
 use crate::hart::Hart;
 use crate::place::RunPoint;
 use crate::trap::NotNow;
@@ -111,7 +111,7 @@ impl Hart {
             }
             From::Prefetch(_) => {
                 w.claim_line(self.id, line);
-                self.awaited = Some(Awaited {
+                self.halfway.awaited = Some(Awaited {
                     line,
                     kind,
                     write: false,
@@ -216,7 +216,7 @@ impl Hart {
     /// holding register is free.
     #[cold]
     pub(super) fn await_other<T>(&mut self, line: u64, kind: LineKind) -> Result<T, NotNow> {
-        self.awaited = Some(Awaited {
+        self.halfway.awaited = Some(Awaited {
             line,
             kind,
             write: false,
@@ -236,7 +236,7 @@ impl Hart {
     ) -> Result<usize, NotNow> {
         let line = pa & !63;
         let id = self.id;
-        if self.arrived != Some(line) {
+        if self.halfway.arrived != Some(line) {
             self.in_order(w, Side::Inst, line, at)?;
         }
         let c = &mut w.coherence().l1i[id];
@@ -250,7 +250,7 @@ impl Hart {
             return Ok(i);
         }
         let filled = self.l1i_fill(w, line, at);
-        self.fill = filled.is_err().then_some((line, LineKind::Fetch));
+        self.halfway.fill = filled.is_err().then_some((line, LineKind::Fetch));
         filled
     }
 

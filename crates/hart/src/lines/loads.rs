@@ -1,6 +1,6 @@
 //! What a hart does about loads for whose lines it does not wait.
 
-use crate::awaited::Awaited;
+use crate::halfway::Awaited;
 use crate::hart::Hart;
 use crate::issue::{registers, waits_for_loads};
 use crate::loads::{Asked, Coming, Loads, Wait};
@@ -107,7 +107,7 @@ impl Hart {
     #[cold]
     fn block_for<T>(&mut self, line: u64, token: Option<u64>) -> Result<T, NotNow> {
         self.loads.blocked = token;
-        self.awaited = Some(Awaited::load(line));
+        self.halfway.awaited = Some(Awaited::load(line));
         Err(NotNow)
     }
 

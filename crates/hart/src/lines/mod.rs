@@ -14,9 +14,9 @@ mod plain;
 mod stores;
 
 use crate::again::LINE_AGAIN;
-use crate::awaited::Awaited;
 use crate::commit::LineRequest;
 use crate::filter::NEVER;
+use crate::halfway::Awaited;
 use crate::hart::Hart;
 use crate::pending::pending_after;
 use crate::place::RunPoint;
@@ -84,9 +84,9 @@ impl Hart {
     /// Whether the line for which the hart was blocked has arrived. Forgets it then.
     #[inline(always)]
     pub(crate) fn take_arrived(&mut self, line: u64) -> bool {
-        let arrived = self.arrived == Some(line);
+        let arrived = self.halfway.arrived == Some(line);
         if arrived {
-            self.arrived = None;
+            self.halfway.arrived = None;
         }
         arrived
     }
@@ -106,7 +106,7 @@ impl Hart {
                 Ok(())
             }
             Transfer::UnderWay => {
-                self.awaited = Some(Awaited {
+                self.halfway.awaited = Some(Awaited {
                     line: req.line,
                     kind: req.kind,
                     write,
@@ -159,25 +159,25 @@ impl Hart {
     /// [`Hart::arrive`].
     #[inline(always)]
     pub fn is_blocked(&self) -> bool {
-        self.awaited.is_some()
+        self.halfway.awaited.is_some()
     }
 
     /// What the hart is blocked for arrives at a core cycle: the first beat of a line, or the
     /// acknowledgement of a write-back. Advances its time to that cycle; the instruction is
     /// executed again.
     pub fn arrive<Wd: World>(&mut self, w: &mut Wd, cycle: u64) {
-        let Some(a) = self.awaited.take() else {
+        let Some(a) = self.halfway.awaited.take() else {
             return;
         };
         let start = self.cycle;
         self.cycle = (cycle + a.penalty as u64).max(start);
         let waited = self.cycle - start;
-        if self.resume.is_none() {
+        if self.halfway.resume.is_none() {
             self.pending = pending_after(self.pending, waited);
         }
         self.stalls(a.kind, waited);
         if !a.write && !a.other {
-            self.arrived = Some(a.line);
+            self.halfway.arrived = Some(a.line);
             w.coherence().miss_ends(self.id, cycle);
         }
         if !w.attributes() {
@@ -195,9 +195,9 @@ impl Hart {
 
     /// The instruction that was to be executed again is replaced by another one.
     pub(crate) fn abandon_fill<Wd: World>(&mut self, w: &mut Wd, at: RunPoint) {
-        self.arrived = None;
-        self.cleaned = None;
-        self.fill = None;
+        self.halfway.arrived = None;
+        self.halfway.cleaned = None;
+        self.halfway.fill = None;
         self.loads.filling = false;
         self.predictor.gives_up();
         let now = self.cycle + at.offset();
@@ -282,14 +282,14 @@ impl Hart {
     ) -> Result<usize, NotNow> {
         let line = pa & !63;
         let write = kind == LineKind::Store;
-        if !PLAIN && self.arrived != Some(line) {
+        if !PLAIN && self.halfway.arrived != Some(line) {
             self.in_order(w, Side::Data, line, at)?;
         }
         let cache = &mut w.coherence().l1d[self.id];
         self.data.settle(cache, line);
         let present = cache.find(line);
         if let Some(i) = present {
-            let waited = !PLAIN && write && self.arrived == Some(line);
+            let waited = !PLAIN && write && self.halfway.arrived == Some(line);
             if waited && cache.entry(i).1 != LineState::Dirty {
                 self.regain(w, i, line, at)?;
             }
@@ -330,7 +330,7 @@ impl Hart {
         // A walk for the load is none.
         let ahead = self.loads.may && kind == LineKind::Load && present.is_none();
         let filled = self.l1d_fill(w, line, (kind, ahead), present, at);
-        self.fill = filled.is_err().then_some((line, kind));
+        self.halfway.fill = filled.is_err().then_some((line, kind));
         self.loads.filling = ahead && filled.is_err();
         if ahead && filled.is_ok() {
             self.note_late(line, at);
@@ -364,14 +364,14 @@ impl Hart {
     /// Continues a fill that had to wait. Returns whether it is complete; if not, the hart has to
     /// wait again, and does not run. `bus_limit` is as for [`Hart::run_ahead`].
     pub fn go_on_filling<Wd: World>(&mut self, w: &mut Wd, bus_limit: u64) -> bool {
-        let Some((line, kind)) = self.fill else {
+        let Some((line, kind)) = self.halfway.fill else {
             return true;
         };
         self.yield_at = bus_limit;
         let at = RunPoint::new(0, self.pc);
         if !w.coherence().has_begun(self.id, Side::of(kind), line) {
             // A prefetch may have brought the line: the instruction looks it up again.
-            self.fill = None;
+            self.halfway.fill = None;
             return true;
         }
         let start = self.cycle;
@@ -383,13 +383,13 @@ impl Hart {
             let ahead = self.loads.filling && present.is_none();
             self.l1d_fill(w, line, (kind, ahead), present, at).is_ok()
         };
-        if self.resume.is_none() {
+        if self.halfway.resume.is_none() {
             self.pending = pending_after(self.pending, self.cycle - start);
         }
         if done {
-            self.fill = None;
+            self.halfway.fill = None;
             self.loads.filling = false;
-            self.arrived = Some(line);
+            self.halfway.arrived = Some(line);
         }
         done
     }
@@ -397,7 +397,7 @@ impl Hart {
     /// Whether a fill has begun that had to wait.
     #[inline(always)]
     pub fn fills(&self) -> bool {
-        self.fill.is_some()
+        self.halfway.fill.is_some()
     }
 
     /// Brings a line into L1D that is missing, or present without the needed right; `ahead`: for a load, for which the
@@ -432,11 +432,11 @@ impl Hart {
         let c = w.coherence();
         let cache_levels = c.has_levels();
         let gives_clean = c.wants_clean();
-        let index = match (self.refill, present) {
+        let index = match (self.halfway.refill, present) {
             (Some((l, i)), _) if l == line && c.is_reserved(id, i) => i,
             (_, Some(i)) => {
                 self.stats.l1d_upgrades += 1;
-                self.replays |= LINE_AGAIN;
+                self.halfway.replays |= LINE_AGAIN;
                 c.reserve(id, i);
                 i
             }
@@ -447,7 +447,7 @@ impl Hart {
                     _ => self.stats.l1d_load_misses += 1,
                 }
                 if kind != LineKind::PageWalk && !ahead {
-                    self.replays |= LINE_AGAIN;
+                    self.halfway.replays |= LINE_AGAIN;
                 }
                 if hint.is_some() && !write {
                     w.coherence().count_stores(id).nt_load_misses += 1;
@@ -458,7 +458,7 @@ impl Hart {
                 self.drop_entry(w, i);
                 w.coherence().reserve(id, i);
                 if state == LineState::Dirty {
-                    self.refill = Some((line, i));
+                    self.halfway.refill = Some((line, i));
                     self.stats.l1d_writebacks += 1;
                     if cache_levels {
                         self.give(w, old, true, at);
@@ -474,7 +474,7 @@ impl Hart {
             }
         };
         // This is not repeated if the rest has to be tried again.
-        self.refill = Some((line, index));
+        self.halfway.refill = Some((line, index));
         let asked = self.cycle + at.offset();
         let mut others = Others::default();
         if w.coherence().l1d.len() > 1 {
@@ -497,7 +497,7 @@ impl Hart {
                 self.bring(w, (line, kind, upgrade), (penalty, scheduled), at)?
             }
         };
-        self.refill = None;
+        self.halfway.refill = None;
         if write {
             w.coherence().void_prefetches(line, id);
         }
@@ -697,7 +697,7 @@ impl Hart {
         at: RunPoint,
     ) -> Result<(), NotNow> {
         self.bus_free(at)?;
-        if self.cleaned.take() == Some(line) {
+        if self.halfway.cleaned.take() == Some(line) {
             return Ok(());
         }
         let id = self.id;
@@ -728,9 +728,9 @@ impl Hart {
         let below = c.clean_levels(id, line, keep);
         self.settle_levels(w, self.cycle, at);
         if own_dirty || dirty.is_some() || below {
-            self.cleaned = Some(line);
+            self.halfway.cleaned = Some(line);
             self.write_line(w, line, LineKind::Flush, later, at)?;
-            self.cleaned = None;
+            self.halfway.cleaned = None;
         } else {
             self.await_level(w, later.into(), (line, LineKind::Flush, false), at);
         }

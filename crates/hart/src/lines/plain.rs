@@ -22,7 +22,7 @@ impl Hart {
     ) -> Result<usize, NotNow> {
         let filled = self.try_fill_plain(w, line, kind, present, at);
         if filled.is_err() {
-            self.fill = Some((line, kind));
+            self.halfway.fill = Some((line, kind));
         }
         filled
     }
@@ -43,12 +43,12 @@ impl Hart {
         if !w.begin_fill(id, line) {
             return self.await_other(line, kind);
         }
-        let index = match self.refill {
+        let index = match self.halfway.refill {
             Some((l, i)) if l == line => i,
             _ => self.make_room(w, line, kind, present, at)?,
         };
         // This is not repeated if the rest has to be tried again.
-        self.refill = Some((line, index));
+        self.halfway.refill = Some((line, index));
         let asked = self.cycle + at.offset();
         let mut others = false;
         if w.coherence().l1d.len() > 1 {
@@ -57,7 +57,7 @@ impl Hart {
         self.bus_free(at)?;
         let penalty = self.config.timing.l1d_penalty();
         self.read_line(w, line, kind, (0, penalty), at)?;
-        (self.refill, self.fill) = (None, None);
+        (self.halfway.refill, self.halfway.fill) = (None, None);
         let write = kind == LineKind::Store;
         let c = w.coherence();
         if others {
@@ -108,7 +108,7 @@ impl Hart {
         };
         *missed += 1;
         if present.is_some() || kind != LineKind::PageWalk {
-            self.replays |= LINE_AGAIN;
+            self.halfway.replays |= LINE_AGAIN;
         }
         if let Some(index) = present {
             return Ok(index);
@@ -117,7 +117,7 @@ impl Hart {
         let release = |cache: &mut Tags, i| self.data.release(cache, i);
         let (index, old, state) = l1d.evict(self.id, line, release);
         if state == LineState::Dirty {
-            self.refill = Some((line, index));
+            self.halfway.refill = Some((line, index));
             self.stats.l1d_writebacks += 1;
             let later = self.config.timing.release_offset;
             self.write_line(w, old, LineKind::Evict, later, at)?;

@@ -2,10 +2,10 @@
 
 use super::{Awaits, Bytes, Deed, Forward, Sent, Why};
 use crate::access::{write_ram, Wanted};
-use crate::awaited::Awaited;
 use crate::commit::LineRequest;
 use crate::config::{Cached, Drain, HintConfig};
 use crate::filter::block_shift;
+use crate::halfway::Awaited;
 use crate::hart::Hart;
 use crate::place::RunPoint;
 use crate::pmp::Access;
@@ -114,13 +114,13 @@ impl Hart {
     /// Whether a hint is in front of the instruction at a pc.
     #[inline(always)]
     pub(crate) fn is_hinted(&self, pc: u64) -> bool {
-        self.hint.is_some_and(|(at, _)| at == pc)
+        self.halfway.hint.is_some_and(|(at, _)| at == pc)
     }
 
     /// What the hint in front of the instruction at a pc does.
     #[inline(always)]
     pub(crate) fn hint_at<W: World>(&self, w: &mut W, pc: u64) -> Option<HintConfig> {
-        match self.hint {
+        match self.halfway.hint {
             Some((at, number)) if at == pc => Some(w.coherence().hint(number)),
             _ => None,
         }
@@ -135,7 +135,7 @@ impl Hart {
             let cache = &mut w.coherence().l1d[self.id];
             self.data.release(cache, e.l1 as usize);
         }
-        self.hint = Some((pc.wrapping_add(p.len.into()), number));
+        self.halfway.hint = Some((pc.wrapping_add(p.len.into()), number));
     }
 
     /// Does what is left to be done by events in the buffers that this hart has caused.
@@ -185,7 +185,7 @@ impl Hart {
         w.coherence().begin_wait(id, what, since);
         if W::BLOCKS {
             self.yield_at = self.yield_at.min(w.coherence().next_due());
-            self.awaited = Some(Awaited {
+            self.halfway.awaited = Some(Awaited {
                 line: 0,
                 kind: LineKind::Store,
                 write: false,
@@ -347,7 +347,7 @@ impl Hart {
         at: RunPoint,
     ) -> Result<bool, NotNow> {
         // What an earlier try has cleaned says nothing of copies that there are now.
-        self.cleaned = None;
+        self.halfway.cleaned = None;
         let c = w.coherence();
         if !c.is_cached(line) {
             return Ok(false);

@@ -295,7 +295,7 @@ impl<const PLAIN: bool> Mode for Timed<PLAIN> {
         let p = h.data_privilege();
         let (pa, way) = h.translate_timed(w, want.va, want.access, p, at)?;
         let Some(offset) = h.memory_at(w, want, pa, p)? else {
-            h.replays = 0;
+            h.halfway.replays = 0;
             return Ok(Place::Device(pa));
         };
         let kind = if write {
@@ -328,7 +328,7 @@ impl<const PLAIN: bool> Mode for Timed<PLAIN> {
     ) -> Result<u64, Undone> {
         let translated = h.translate_timed(w, va, access, p, at);
         // What needs no data is not tried again.
-        h.replays = 0;
+        h.halfway.replays = 0;
         Ok(translated?.0)
     }
 
@@ -364,7 +364,7 @@ impl<const PLAIN: bool> Mode for Timed<PLAIN> {
     fn own_line<W: World>(h: &mut Hart, w: &mut W, pa: u64, at: RunPoint) -> Result<(), NotNow> {
         Self::drains(h, w, at)?;
         let done = h.l1d_touch::<W, PLAIN>(w, pa, LineKind::Store, at);
-        h.replays = 0;
+        h.halfway.replays = 0;
         done.map(|_| ())
     }
 
@@ -386,7 +386,7 @@ impl<const PLAIN: bool> Mode for Timed<PLAIN> {
         Self::drains(h, w, at)?;
         let n = w.coherence().l1d[h.id].len();
         // Entries that were scanned before the instruction had to be tried again.
-        let done = h.flushed.take().filter(|(pc, _)| *pc == at.pc);
+        let done = h.halfway.flushed.take().filter(|(pc, _)| *pc == at.pc);
         let first = done.map_or(0, |(_, i)| i);
         for i in first..n {
             if done != Some((at.pc, i)) {
@@ -395,7 +395,7 @@ impl<const PLAIN: bool> Mode for Timed<PLAIN> {
             let in_order = h.all_in_order(w, Side::Data, at);
             let flushed = in_order.and_then(|()| h.flush_index(w, i, false, at));
             flushed.inspect_err(|NotNow| {
-                h.flushed = Some((at.pc, i));
+                h.halfway.flushed = Some((at.pc, i));
             })?;
         }
         Ok(())

@@ -196,6 +196,26 @@ fn other_files_and_formats_are_told_apart() {
 }
 
 #[test]
+fn parts_of_other_versions_are_named() {
+    let older = forge::header(sample(), |h| {
+        h["program"] = "0.0.7".into();
+        h["parts"]["caches"] = 77.into();
+        h["parts"].as_object_mut().expect("parts").remove("harts");
+        // Of whatever form the rest is.
+        h["description"] = "another".into();
+    });
+    let e = error(older.expect("a header")).to_string();
+    for text in [
+        "nagori 0.0.7",
+        "harts (none;",
+        "caches (version 77; this program reads 1)",
+    ] {
+        assert!(e.contains(text), "{e}");
+    }
+    assert!(!e.contains("statistics"), "{e}");
+}
+
+#[test]
 fn every_shorter_file_is_an_error() {
     let f = sample();
     for n in (0..f.len()).step_by(1 + f.len() / 600) {
