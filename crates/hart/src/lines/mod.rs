@@ -380,8 +380,12 @@ impl Hart {
             present || self.l1i_fill(w, line, at).is_ok()
         } else {
             let present = w.coherence().l1d[self.id].find(line);
-            let ahead = self.loads.filling && present.is_none();
-            self.l1d_fill(w, line, (kind, ahead), present, at).is_ok()
+            if self.config.plain {
+                self.fill_plain(w, line, kind, present, at).is_ok()
+            } else {
+                let ahead = self.loads.filling && present.is_none();
+                self.l1d_fill(w, line, (kind, ahead), present, at).is_ok()
+            }
         };
         if self.halfway.resume.is_none() {
             self.pending = pending_after(self.pending, self.cycle - start);
