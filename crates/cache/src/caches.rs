@@ -96,6 +96,19 @@ enum Directory {
 }
 
 impl Directory {
+    /// The line of an entry leaves a cache with these tags. Returns it, and what its state was.
+    #[inline(always)]
+    fn leave(&mut self, tags: &mut Tags, cache: usize, entry: usize) -> (u64, LineState) {
+        let (old, was) = tags.entry(entry);
+        tags.set(entry, 0, LineState::Invalid);
+        if let Directory::Lines(s) = self {
+            if was != LineState::Invalid {
+                s.remove(old, cache);
+            }
+        }
+        (old, was)
+    }
+
     fn of(caches: &[Tags]) -> Self {
         let lines = || {
             let all = caches.iter().enumerate();
@@ -189,14 +202,7 @@ impl Caches {
     /// Takes the line out of an entry of a cache.
     #[inline(always)]
     pub fn take(&mut self, cache: usize, entry: usize) {
-        let tags = &mut self.tags[cache];
-        let (old, was) = tags.entry(entry);
-        tags.set(entry, 0, LineState::Invalid);
-        if let Directory::Lines(s) = &mut self.directory {
-            if was != LineState::Invalid {
-                s.remove(old, cache);
-            }
-        }
+        self.directory.leave(&mut self.tags[cache], cache, entry);
     }
 
     /// Makes room for a line in a cache: the entry for it, with the line that was there and its state. `leaves` is
@@ -210,14 +216,8 @@ impl Caches {
     ) -> (usize, u64, LineState) {
         let tags = &mut self.tags[cache];
         let entry = tags.victim(line);
-        let (old, was) = tags.entry(entry);
         leaves(tags, entry);
-        tags.set(entry, 0, LineState::Invalid);
-        if let Directory::Lines(s) = &mut self.directory {
-            if was != LineState::Invalid {
-                s.remove(old, cache);
-            }
-        }
+        let (old, was) = self.directory.leave(tags, cache, entry);
         (entry, old, was)
     }
 

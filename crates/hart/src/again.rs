@@ -6,7 +6,6 @@
 use crate::hart::Hart;
 use crate::place::RunPoint;
 use crate::pmp::Access;
-use crate::predict::is_second_half;
 use crate::preop::{is_branch, PreOp, ILLEGAL_LEN, QUIET, SPLIT};
 use crate::transfer::Kind;
 use crate::world::World;
@@ -70,19 +69,10 @@ impl Hart {
         for _ in 0..u32::from(again & WALK_AGAIN != 0) + u32::from(again & LINE_AGAIN != 0) {
             let mut packet = None;
             // Behind one that is predicted to be taken, other packets follow.
-            if at.branch == 0 || !self.repeat_branch(at.pc, at.branch, &mut packet) {
+            if at.branch == 0 || !self.predictor.repeats(at.pc, at.branch, &mut packet) {
                 self.repeat_others(w, at, packet);
             }
         }
-    }
-
-    /// As [`Predictor::repeats`](crate::predict::Predictor::repeats), for a branch behind an access, with its last half
-    /// some bytes away.
-    #[inline(always)]
-    fn repeat_branch(&mut self, pc: u64, bytes: u8, packet: &mut Option<(u64, bool)>) -> bool {
-        let last = pc.wrapping_add(bytes.into());
-        let blind = is_second_half(pc) && last >> 2 == pc >> 2;
-        self.predictor.repeats(last, blind, packet)
     }
 
     /// The branches behind that of the block.
@@ -111,7 +101,7 @@ impl Hart {
                 break;
             }
             let known = at.branch != 0 && t.last <= at.branch;
-            if !known && self.repeat_branch(pc, t.last, &mut packet) {
+            if !known && self.predictor.repeats(pc, t.last, &mut packet) {
                 break;
             }
         }
