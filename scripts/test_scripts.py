@@ -689,7 +689,7 @@ class CheckArea(unittest.TestCase):
     def test_wrong_arguments(self):
         run = subprocess.run([SCRIPTS / "check-area", "nothing"], text=True, capture_output=True)
         self.assertEqual(run.returncode, 2)
-        self.assertIn("there is no crate nagori-nothing; there are cache, capi, cli,", run.stderr)
+        self.assertIn("there is no crate nagori-nothing; there are bench, cache, capi, cli,", run.stderr)
 
 
 class SpeedGuard(unittest.TestCase):

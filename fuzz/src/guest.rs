@@ -1,9 +1,9 @@
 //! Targets with a whole machine.
 
-use nagori_machine::{Machine, Stop};
-use nagori_config::{Library, Machine as Description};
-use nagori_platform::control;
 use nagori_config::map;
+use nagori_config::{Library, Machine as Description};
+use nagori_machine::{Machine, Stop};
+use nagori_platform::control;
 
 const BASE: u64 = map::MEMORY;
 /// Runs of a guest, and cycles and instructions of each.

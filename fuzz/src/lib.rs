@@ -38,10 +38,10 @@ pub use translator::translator;
 pub use virtio::{disk_overlay, virtqueue};
 pub use vmm::vmm;
 
+use nagori_config::{Library, Machine as Description, Source};
 use nagori_isa::{decode as decode_word, encode};
 use nagori_platform::assembly;
 use nagori_platform::bus::Bus;
-use nagori_config::{Library, Machine as Description, Source};
 use nagori_platform::loader::{
     check_firmware, check_initramfs, load_elf, parse_kernel, plan_linux, FileData, LinuxFiles,
     RamRange,

@@ -1,7 +1,7 @@
 //! Snapshots: files as they are, and states in files that are otherwise sound.
 
-use nagori_machine::{Engine, Machine};
 use nagori_config::{Library, Machine as Description};
+use nagori_machine::{Engine, Machine};
 use nagori_snapshot::{forge, Bytes, Meta, Snapshot};
 use std::sync::OnceLock;
 

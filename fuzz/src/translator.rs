@@ -1,9 +1,9 @@
 //! The translator and the interpreter in lock step on random code.
 
+use nagori_config::map;
+use nagori_config::{Library, Machine as Description};
 use nagori_isa::OPS;
 use nagori_machine::{Engine, Machine, Stop, TranslatorOptions};
-use nagori_config::{Library, Machine as Description};
-use nagori_config::map;
 
 const BASE: u64 = map::MEMORY;
 /// Bytes at the beginning of an input that say how the machine is.

@@ -1,8 +1,8 @@
 //! Virtio devices under drivers that keep no rule, and files that claim to be overlays.
 
+use nagori_config::{BlockConfig, ShareConfig};
 use nagori_disk::{Disk, Writes};
 use nagori_platform::clock::Ps;
-use nagori_config::{BlockConfig, ShareConfig};
 use nagori_platform::devices::virtio::bench::{entry, Bench, BASE, DATA};
 use nagori_platform::devices::virtio::{Block, Entropy, Net, PortConsole, Share, VirtioBackend};
 use std::io::Write;

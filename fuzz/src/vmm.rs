@@ -1,13 +1,13 @@
 //! The monitor of `guest/vmm` with a VM whose program is the input.
 
 use crate::file;
+use nagori_config::map;
+use nagori_config::{Library, Machine as Description};
 use nagori_machine::{Machine, Stop};
 use nagori_platform::assembly;
 use nagori_platform::clock::Ps;
-use nagori_config::{Library, Machine as Description};
 use nagori_platform::loader::{load_elf, plan_linux, LinuxFiles, RamRange};
 use nagori_platform::tree;
-use nagori_config::map;
 use nagori_ram::GuestRam;
 use std::path::Path;
 use std::process::Command;

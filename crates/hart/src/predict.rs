@@ -421,9 +421,9 @@ impl Predictor {
         self.hash.advance(s.seen, self.bit(s))
     }
 
-    /// The packet of a branch behind an access at `pc`, with its last half some bytes away, is fetched once more, without
-    /// one that comes later: its bit gets into the history, unless it has done so for `packet`, the number and bit of the
-    /// one before. Whether the branch is predicted to be taken.
+    /// The packet of a branch behind an access at `pc`, with its last half some bytes away, is fetched once more,
+    /// without one that comes later: its bit gets into the history, unless it has done so for `packet`, the number and
+    /// bit of the one before. Whether the branch is predicted to be taken.
     #[inline(always)]
     pub(crate) fn repeats(&mut self, pc: u64, bytes: u8, packet: &mut Option<(u64, bool)>) -> bool {
         let last = pc.wrapping_add(bytes.into());
