@@ -111,6 +111,7 @@ impl Hart {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::predict::is_second_half;
     use crate::preop::pre;
     use nagori_isa::Inst;
 

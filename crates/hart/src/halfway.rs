@@ -32,7 +32,7 @@ impl Awaited {
     }
 }
 
-/// What an instruction that has to wait has done so far. It says nothing of a hart that waits for nothing.
+/// What has been done so far for the instruction that comes next: for one that has to wait, and by a hint in front of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Halfway {
