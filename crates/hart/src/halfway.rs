@@ -32,7 +32,7 @@ impl Awaited {
     }
 }
 
-/// What has been done so far for the instruction that comes next: for one that has to wait, and by a hint in front of it.
+/// What has been done so far for the instruction that comes next: for one that has to wait, and by a hint before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Halfway {
