@@ -8,6 +8,7 @@ import hashlib
 import io
 import lzma
 import pathlib
+import re
 import shutil
 import subprocess
 import tarfile
@@ -68,8 +69,8 @@ def compile_bare(source, at, into, work):
 def speed_flags():
     """The compiler's flags of `nagori bench speed`, from where they are."""
     text = (ROOT / "crates/bench/src/speed/programs.rs").read_text()
-    inside = text.split("const FLAGS: &[&str] = &[", 1)[1].split("];", 1)[0]
-    return [line.strip().strip(',').strip('"') for line in inside.splitlines() if line.strip()]
+    inside = "".join(text.split(f"const {name}: &[&str] = &[", 1)[1].split("];", 1)[0] for name in ("FLAGS", "BARE"))
+    return re.findall(r'"([^"]*)"', inside)
 
 
 def compile_speed(program, into, work):

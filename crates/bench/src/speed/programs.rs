@@ -96,12 +96,10 @@ pub const PROGRAMS: &[Program] = &[
 /// An empty program: the cost of starting a machine.
 pub const EMPTY: Program = Program::new("empty", &["empty.c"]);
 
-const COMPILER: &str = "riscv64-linux-gnu-gcc";
-const FLAGS: &[&str] = &[
-    "-std=gnu11",
-    "-O2",
-    "-Wall",
-    "-Wextra",
+/// The cross compiler.
+pub const COMPILER: &str = "riscv64-linux-gnu-gcc";
+/// For programs without an operating system, linked as `link.ld` says.
+pub const BARE: &[&str] = &[
     "-march=rv64gc",
     "-mabi=lp64d",
     "-mcmodel=medany",
@@ -118,6 +116,7 @@ const FLAGS: &[&str] = &[
     "-Wl,--no-warn-rwx-segments",
     "-Wl,-T,link.ld",
 ];
+const FLAGS: &[&str] = &["-std=gnu11", "-O2", "-Wall", "-Wextra"];
 
 /// Space for the programs' data, in bytes.
 const ROOM: u64 = 128 << 20;
@@ -175,6 +174,7 @@ impl Work {
             // The script sees only what is defined before it.
             .args(place)
             .args(FLAGS)
+            .args(BARE)
             .args([format!("-DSCALE={scale}"), format!("-DHARTS={}", p.harts)])
             .args(p.defs)
             .args(["start.S", "start.c"])

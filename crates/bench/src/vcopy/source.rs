@@ -2,6 +2,7 @@
 
 use super::cells::Cell;
 use super::rows;
+use crate::speed::programs::{BARE, COMPILER};
 use anyhow::{bail, Context};
 use nagori_config::{Machine as Description, MemoryConfig};
 use nagori_hart::events;
@@ -37,28 +38,7 @@ const COMMON: &[&str] = &[
     "-Wextra",
     "-fno-strict-aliasing",
 ];
-const CROSS: &str = "riscv64-linux-gnu-gcc";
-const BARE: &[&str] = &[
-    "-march=rv64gc",
-    "-mabi=lp64d",
-    "-mcmodel=medany",
-    "-ffreestanding",
-    "-fno-builtin",
-    "-fno-pic",
-    "-no-pie",
-    "-fno-stack-protector",
-    "-fno-tree-loop-distribute-patterns",
-    "-fno-tree-vectorize",
-    "-nostdlib",
-    "-static",
-    "-Wl,--build-id=none",
-    "-Wl,--no-warn-rwx-segments",
-    "-Wl,-T,link.ld",
-    "-DHARTS=2",
-    "start.S",
-    "bare.c",
-    "vcopy.c",
-];
+const PROGRAM: &[&str] = &["-DHARTS=2", "start.S", "bare.c", "vcopy.c"];
 
 /// Bytes of NVMM that the buffers take.
 const BUFFERS: u64 = 1 << 20;
@@ -182,7 +162,7 @@ impl Work {
             "#define REPEATS {repeats}\n#define PACKETS {packets}\n#define WARM {warm}\n{more}"
         );
         self.write("cells.h", &text)?;
-        self.run(CROSS, BARE, "vcopy.elf")
+        self.run(COMPILER, &[BARE, PROGRAM].concat(), "vcopy.elf")
     }
 
     /// Compiles for this host.
