@@ -70,7 +70,7 @@ const PAGE: u64 = 4096;
 /// Runs the command.
 pub fn command(a: &DisasmArgs) -> anyhow::Result<Exit> {
     let description = a.machine.resolve(&[])?;
-    let config = nagori_machine::hart_config(&description)?;
+    let config = description.hart()?;
     let memory = &description.config.memory;
     let range = RamRange {
         start: memory.base,

@@ -1,7 +1,7 @@
 //! Descriptions of outer cache levels, and of the MSHRs and prefetcher of any cache.
 
 use super::{ConfigError, Place, Size, Source};
-use nagori_cache::config::{Inclusion, Prefetcher, Replacement};
+use nagori_cache::config::{Inclusion, PrefetchConfig, Prefetcher, Replacement};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
@@ -75,35 +75,12 @@ fn one() -> u32 {
     1
 }
 
-/// Default of `prefetch_entries`.
-pub(super) const ENTRIES: u32 = 64;
-
 fn entries() -> u32 {
-    ENTRIES
+    PrefetchConfig::default().entries
 }
-
-/// Default of `prefetch_confidence`.
-pub(super) const CONFIDENCE: u32 = 2;
 
 fn confidence() -> u32 {
-    CONFIDENCE
-}
-
-/// MSHRs and prefetcher of a cache, by the keys of the same names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Traffic {
-    /// `None`: any number.
-    pub mshrs: Option<u32>,
-    /// How it predicts.
-    pub prefetcher: Prefetcher,
-    /// Lines at a time.
-    pub degree: u32,
-    /// Lines or strides ahead of an access.
-    pub distance: u32,
-    /// `prefetch_entries`.
-    pub entries: u32,
-    /// `prefetch_confidence`.
-    pub confidence: u32,
+    PrefetchConfig::default().confidence
 }
 
 /// Harts that share a cache.
@@ -162,10 +139,9 @@ impl LevelConfig {
         self.size.0 / (u64::from(self.ways) * 64)
     }
 
-    /// Its MSHRs and prefetcher.
-    pub fn traffic(&self) -> Traffic {
-        Traffic {
-            mshrs: self.mshrs,
+    /// Its prefetcher.
+    pub fn prefetch(&self) -> PrefetchConfig {
+        PrefetchConfig {
             prefetcher: self.prefetcher,
             degree: self.degree,
             distance: self.distance.unwrap_or(self.degree),

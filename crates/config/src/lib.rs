@@ -15,6 +15,7 @@ mod iomap;
 mod library;
 mod locate;
 pub mod map;
+pub mod parts;
 mod problem;
 mod region;
 mod show;
@@ -22,7 +23,7 @@ mod size;
 mod stores;
 mod types;
 
-pub use cache::{All, LevelConfig, SharedBy, Traffic, WritePolicy, MAX_HARTS};
+pub use cache::{All, LevelConfig, SharedBy, WritePolicy, MAX_HARTS};
 pub use devices::{
     slot_names, BlockConfig, ShareConfig, SlotConfig, SlotKind, DISK_LATENCIES, MAX_SLOTS,
 };
@@ -38,6 +39,7 @@ pub use size::Size;
 pub use stores::{HintConfig, HintedStore, NontemporalConfig, StoreBufferConfig};
 pub use types::*;
 
+use nagori_hart::config::HartConfig;
 use nagori_values::{hint, types_in_words};
 use serde::{de::DeserializeOwned, Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -84,6 +86,14 @@ pub enum ConfigError {
         /// Path of the key.
         key: String,
         /// What is wrong and what would be right.
+        problem: String,
+    },
+    /// The core description lacks or has a key that the core model does not know.
+    #[error("core `{core}`: {problem}")]
+    Core {
+        /// Name of the core description.
+        core: String,
+        /// What is wrong.
         problem: String,
     },
     /// An override that is not `key=value`.
@@ -210,6 +220,11 @@ impl Machine {
             origins,
         };
         machine.checked()
+    }
+
+    /// Parameters of every hart.
+    pub fn hart(&self) -> Result<HartConfig, ConfigError> {
+        parts::hart(&self.config, &self.core)
     }
 
     /// The origin of a value.

@@ -1,7 +1,10 @@
 //! Where descriptions are found: files by path, installed ones by name, and built-in ones.
 
 use super::ConfigError;
+use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use toml::Value;
 
 /// The default machine.
 pub const DEFAULT_MACHINE: &str = "vc707";
@@ -52,6 +55,19 @@ pub fn embedded(kind: &str, name: &str) -> Option<&'static str> {
         .iter()
         .find(|(k, n, _)| *k == kind && *n == name)
         .map(|(_, _, text)| *text)
+}
+
+/// A value of the reference machine, by its key: the default of every machine.
+pub(super) fn reference<T: DeserializeOwned>(key: &str) -> T {
+    static MACHINE: LazyLock<Value> = LazyLock::new(|| {
+        let text = embedded(".", DEFAULT_MACHINE).expect("a shipped description");
+        toml::from_str(text).expect("shipped descriptions are tested")
+    });
+    let value = key.split('.').fold(&*MACHINE, |table, name| &table[name]);
+    value
+        .clone()
+        .try_into()
+        .expect("shipped descriptions are tested")
 }
 
 fn is_path(name: &str) -> bool {

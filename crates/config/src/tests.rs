@@ -31,10 +31,11 @@ fn shipped_machines_are_sound() {
     assert_eq!(board.memory.nvmm_base(), 0xc000_0000);
     assert_eq!(board.memory.end(), 0x1_8000_0000);
     assert_eq!(board.l1d.sets(), 64);
-    // The preset file and the preset in the crate have the same values.
+    // The memory alone that is called `board` has the same values.
+    let alone = nagori_memcfg::Memory::load("board", &[]).unwrap();
     assert_eq!(
-        board.controller_params(),
-        nagori_memtime::BoardParams::vc707()
+        alone.kind,
+        nagori_memcfg::Kind::Board(Box::new(board.controller_params()))
     );
 }
 
@@ -402,13 +403,14 @@ fn levels_of_caches() {
         "cache.l2.bank_cycles=3",
     ];
     let ahead = with(&ahead).unwrap();
-    assert_eq!(ahead.config.cache["l2"].traffic().distance, 4);
+    assert_eq!(ahead.config.cache["l2"].prefetch().distance, 4);
     assert!(ahead.show().contains("3 core cycles (60 ns)"));
     let first = ["l1d.prefetcher=stride", "l1d.degree=2", "l1i.mshrs=2"];
     let first = with(&first).unwrap().config;
-    let (data, code) = (first.l1d.traffic(), first.l1i.traffic());
+    let (data, code) = (first.l1d.prefetch(), first.l1i.prefetch());
     assert_eq!((data.prefetcher, data.distance), (Prefetcher::Stride, 2));
-    assert_eq!((code.prefetcher, code.mshrs), (Prefetcher::None, Some(2)));
+    assert_eq!(code.prefetcher, Prefetcher::None);
+    assert_eq!(first.l1i.mshrs, Some(2));
     let two = ["cache.l2.shared_by=2", "cache.llc.shared_by=3"];
     let e = with(&two).unwrap_err().to_string();
     assert!(e.contains("3 is no multiple of 2"), "{e}");
@@ -445,25 +447,16 @@ proptest! {
 }
 
 #[test]
-fn the_core_description_has_the_names_and_values_of_the_core_model() {
-    use nagori_hart::config::{CoreTiming, PredictorGeometry};
+fn the_core_description_has_the_names_of_the_core_model() {
     let board = Machine::load(&Library::default(), DEFAULT_MACHINE, &[]).unwrap();
+    let hart = board.hart().unwrap();
     // What only other cores have is left out of the file.
+    let timing = serde_json::to_value(hart.timing).unwrap();
     let values = board.core.timing_values();
-    let timing: CoreTiming = serde_json::from_value(values.clone()).unwrap();
-    assert_eq!(timing, CoreTiming::rocket());
-    let model = serde_json::to_value(timing).unwrap();
-    let known = |(name, value): (&String, _)| model.get(name) == Some(value);
+    let known = |(name, value): (&String, _)| timing.get(name) == Some(value);
     assert!(values.as_object().unwrap().iter().all(known));
-    let predictor: PredictorGeometry =
-        serde_json::from_value(board.core.predictor_values()).unwrap();
-    assert_eq!(
-        serde_json::to_value(predictor).unwrap(),
-        board.core.predictor_values()
-    );
-    assert!(board
-        .core
-        .timing
-        .values()
-        .all(|v| !v.source.is_empty() && !v.note.is_empty()));
+    let predictor = serde_json::to_value(hart.predictor).unwrap();
+    assert_eq!(predictor, board.core.predictor_values());
+    let explained = |v: &CoreValue| !v.source.is_empty() && !v.note.is_empty();
+    assert!(board.core.timing.values().all(explained));
 }

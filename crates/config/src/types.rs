@@ -1,14 +1,15 @@
 //! The form of a machine description. Doc comments here are the schema's texts.
 
-use super::cache::{LevelConfig, Traffic, CONFIDENCE, ENTRIES};
+use super::cache::LevelConfig;
 use super::devices::{BlockConfig, ShareConfig, SlotConfig};
 use super::epoch::EpochConfig;
 use super::frequency::Frequency;
 use super::iomap::IomapConfig;
+use super::library;
 use super::region::RegionConfig;
 use super::size::Size;
 use super::stores::{NontemporalConfig, StoreBufferConfig};
-use nagori_cache::config::{Prefetcher, Replacement};
+use nagori_cache::config::{PrefetchConfig, Prefetcher, Replacement};
 use nagori_memtime::{
     mapping::AddressMapping,
     params::{BankTiming, Delays, Refresh, RpTest},
@@ -307,40 +308,20 @@ pub struct CoreValue {
 
 impl Default for MachineConfig {
     fn default() -> Self {
-        let isa = [
-            "i",
-            "m",
-            "a",
-            "f",
-            "d",
-            "c",
-            "zicsr",
-            "zifencei",
-            "zicntr",
-            "zihpm",
-            "zicbom",
-            "zicboz",
-            "zicbop",
-            "zihintpause",
-            "zihintntl",
-            "sscofpmf",
-            "sstc",
-            "xcflush",
-        ];
         MachineConfig {
             name: String::new(),
             description: String::new(),
             source: String::new(),
-            harts: 4,
-            clock_hz: Frequency::hz(50_000_000),
-            timebase_hz: Frequency::hz(1_000_000),
-            isa: isa.map(String::from).to_vec(),
-            asid_bits: 0,
-            pmp_entries: 16,
-            triggers: 0,
-            core: "rocket".into(),
-            hub_cycles: 7,
-            method: Method::Dram,
+            harts: library::reference("harts"),
+            clock_hz: library::reference("clock_hz"),
+            timebase_hz: library::reference("timebase_hz"),
+            isa: library::reference("isa"),
+            asid_bits: library::reference("asid_bits"),
+            pmp_entries: library::reference("pmp_entries"),
+            triggers: library::reference("triggers"),
+            core: library::reference("core"),
+            hub_cycles: library::reference("hub_cycles"),
+            method: library::reference("method"),
             quantum_cycles: 10_000,
             run_ahead_cycles: 10_000,
             count_by_privilege: false,
@@ -351,7 +332,7 @@ impl Default for MachineConfig {
             // 2026-10-01, when Debian 13 was at its seventh update.
             rtc_epoch: 1_790_812_800,
             watchdog: false,
-            advertise_zicbom: false,
+            advertise_zicbom: library::reference("advertise_zicbom"),
             l1d: CacheConfig::default(),
             l1i: CacheConfig::default(),
             cache: BTreeMap::new(),
@@ -372,17 +353,18 @@ impl Default for MachineConfig {
 
 impl Default for CacheConfig {
     fn default() -> Self {
+        let prefetch = PrefetchConfig::default();
         CacheConfig {
-            size: Size(16 << 10),
-            ways: 4,
-            line: 64,
-            replacement: Replacement::Lfsr,
+            size: library::reference("l1d.size"),
+            ways: library::reference("l1d.ways"),
+            line: library::reference("l1d.line"),
+            replacement: library::reference("l1d.replacement"),
             mshrs: None,
-            prefetcher: Prefetcher::None,
-            degree: 1,
+            prefetcher: prefetch.prefetcher,
+            degree: prefetch.degree,
             distance: None,
-            prefetch_entries: ENTRIES,
-            prefetch_confidence: CONFIDENCE,
+            prefetch_entries: prefetch.entries,
+            prefetch_confidence: prefetch.confidence,
         }
     }
 }
@@ -393,10 +375,9 @@ impl CacheConfig {
         self.size.0 / (u64::from(self.ways) * u64::from(self.line))
     }
 
-    /// Its MSHRs and prefetcher.
-    pub fn traffic(&self) -> Traffic {
-        Traffic {
-            mshrs: self.mshrs,
+    /// Its prefetcher.
+    pub fn prefetch(&self) -> PrefetchConfig {
+        PrefetchConfig {
             prefetcher: self.prefetcher,
             degree: self.degree,
             distance: self.distance.unwrap_or(self.degree),
@@ -409,9 +390,9 @@ impl CacheConfig {
 impl Default for TlbConfig {
     fn default() -> Self {
         TlbConfig {
-            sectors: 8,
-            pages_per_sector: 4,
-            superpage_entries: 4,
+            sectors: library::reference("dtlb.sectors"),
+            pages_per_sector: library::reference("dtlb.pages_per_sector"),
+            superpage_entries: library::reference("dtlb.superpage_entries"),
         }
     }
 }
@@ -419,30 +400,29 @@ impl Default for TlbConfig {
 impl Default for MemoryConfig {
     fn default() -> Self {
         MemoryConfig {
-            base: crate::map::MEMORY,
-            size: Size(4 << 30),
-            nvmm_boundary: Size(1 << 30),
+            base: library::reference("memory.base"),
+            size: library::reference("memory.size"),
+            nvmm_boundary: library::reference("memory.nvmm_boundary"),
             firmware_reserve: Size(0),
-            banks: 8,
+            banks: library::reference("memory.banks"),
             track_persistence: false,
             persistence_domain: PersistenceDomain::Adr,
             gpf_lines: 0,
-            expose: Expose::Hidden,
+            expose: library::reference("memory.expose"),
             text_store: Size(0),
-            controller: ControllerConfig::shipped(super::library::DEFAULT_CONTROLLER),
+            controller: ControllerConfig::shipped(library::DEFAULT_CONTROLLER),
             regions: BTreeMap::new(),
         }
     }
 }
 
 impl Default for BoardConfig {
-    // The values of machines/vc707.toml, which says where they come from.
     fn default() -> Self {
         BoardConfig {
-            read_request_ps: 85_000,
-            read_response_ps: 90_000,
-            write_request_ps: 101_000,
-            write_ack_ps: 363_000,
+            read_request_ps: library::reference("board.read_request_ps"),
+            read_response_ps: library::reference("board.read_response_ps"),
+            write_request_ps: library::reference("board.write_request_ps"),
+            write_ack_ps: library::reference("board.write_ack_ps"),
         }
     }
 }
@@ -450,7 +430,7 @@ impl Default for BoardConfig {
 impl ControllerConfig {
     /// One of the presets that are part of the program.
     fn shipped(name: &str) -> ControllerConfig {
-        let text = super::library::embedded("controllers", name).expect("a shipped preset");
+        let text = library::embedded("controllers", name).expect("a shipped preset");
         let mut table: toml::Table = toml::from_str(text).expect("shipped presets are tested");
         for key in super::PRESET_TEXT_KEYS {
             table.remove(*key);

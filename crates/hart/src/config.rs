@@ -219,71 +219,6 @@ impl CoreTiming {
     pub(crate) fn l1d_penalty(&self) -> u32 {
         (self.l1d_miss + self.hub).saturating_sub(self.load_latency)
     }
-
-    /// A Rocket core, from measurements on its RTL; see `machines/cores/rocket.toml`
-    /// for the row that each value comes from.
-    pub fn rocket() -> Self {
-        Self {
-            load_latency: 2,
-            load_sub_word_latency: 3,
-            fp_load_latency: 4,
-            store_load_hazard: 5,
-            store_load_window: 2,
-            mul_base: 3,
-            mul_max: 10,
-            mulw_max: 6,
-            div_base: 4,
-            div_max: 67,
-            writeback: 3,
-            fp_single_latency: 4,
-            fp_double_latency: 6,
-            fp_misc_latency: 4,
-            fp_to_int_latency: 3,
-            fp_single_write: 2,
-            fp_double_write: 3,
-            fp_misc_write: 1,
-            replay: 5,
-            fdiv_single: 28,
-            fdiv_double: 57,
-            fsqrt_single: 27,
-            fsqrt_double: 56,
-            fp_divide_step: 1,
-            fp_divide_special: 4,
-            amo_latency: 2,
-            lr_latency: 2,
-            sc_latency: 3,
-            fence_distance: 4,
-            fence_i: 4,
-            csr_read: 3,
-            csr_write: 1,
-            csr_flush: 5,
-            sfence_vma: 5,
-            trap_entry: 5,
-            trap_retires: 1,
-            trap_return: 5,
-            mispredict: 3,
-            btb_miss_jump: 1,
-            return_after_call: 1,
-            fetch_queue: 3,
-            fetch_ahead: 8,
-            l1d_miss: 15,
-            release_offset: 2,
-            l1i_miss: 19,
-            hub: 7,
-            tlb_miss: 11,
-            tlb_walk: 5,
-            ptw_level: 3,
-            ptw_cache_entries: 8,
-            mmio: 8,
-            mmio_latency: 1,
-            clint_latency: 0,
-            plic_latency: 1,
-            flush_line: 4,
-            flush_scan: 2,
-            lfb: 0,
-            pipes: Pipes::default(),
-        }
-    }
 }
 
 /// Everything that distinguishes one hart from another kind of hart.
@@ -346,44 +281,6 @@ pub enum HartError {
 }
 
 impl HartConfig {
-    /// The core of the reference board.
-    pub fn rocket() -> Self {
-        let l1 = CacheGeometry {
-            sets: 64,
-            ways: 4,
-            line: 64,
-            replacement: Replacement::Lfsr,
-        };
-        let tlb = TlbGeometry {
-            sectors: 8,
-            pages_per_sector: 4,
-            superpages: 4,
-        };
-        Self {
-            // Its walker sets no bits.
-            isa: Extensions::ALL.without(Ext::Svadu),
-            asid_bits: 0,
-            pmp_entries: 16,
-            triggers: 4,
-            functional_cpi: 1,
-            io_table_cycles: 0,
-            hands_over: false,
-            plain: false,
-            l1d: l1,
-            l1i: l1,
-            dtlb: tlb,
-            itlb: tlb,
-            predictor: PredictorGeometry {
-                btb_entries: 28,
-                bht_entries: 512,
-                history_bits: 8,
-                history_hash_bits: 3,
-                ras_entries: 6,
-            },
-            timing: CoreTiming::rocket(),
-        }
-    }
-
     /// Checks every range; the first violation is the error.
     pub fn validate(&self) -> Result<(), HartError> {
         fn check(

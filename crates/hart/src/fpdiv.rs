@@ -184,10 +184,11 @@ pub(crate) fn replay(t: &CoreTiming, splits: bool) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rocket;
 
     #[test]
     fn operands_decide_how_long_a_division_takes() {
-        let t = CoreTiming::rocket();
+        let t = rocket::timing();
         let cycles = |op, a: f64, b: f64| fp_divide_latency(&t, op, a.to_bits(), b.to_bits());
         let tiny = f64::from_bits(1);
         for (a, b, c) in [
@@ -242,7 +243,7 @@ mod tests {
 
     #[test]
     fn what_waits_for_a_division() {
-        let t = CoreTiming::rocket();
+        let t = rocket::timing();
         assert_eq!(Divided::awaited(1, true, false).wait(57, &t), 56);
         assert_eq!(Divided::awaited(1, true, false).wait(4, &t), 3);
         // Tried again at 1, 6, 11 and so on until 54.

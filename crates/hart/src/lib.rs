@@ -56,6 +56,8 @@ pub mod predict;
 mod preop;
 mod privilege;
 mod reporting;
+#[cfg(test)]
+mod rocket;
 mod run;
 mod saved;
 mod stats;

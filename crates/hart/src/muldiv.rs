@@ -99,11 +99,12 @@ pub(crate) fn divide(op: Op, a: u64, b: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rocket;
     use Op::*;
 
     #[test]
     fn multiplications_take_a_cycle_for_each_byte() {
-        let t = CoreTiming::rocket();
+        let t = rocket::timing();
         for (op, rs1, cycles) in [
             (Mul, 0, 4),
             (Mul, 0xff, 4),
@@ -129,7 +130,7 @@ mod tests {
 
     #[test]
     fn divisions_skip_the_bits_above_the_quotient() {
-        let t = CoreTiming::rocket();
+        let t = rocket::timing();
         let minus = |v: i64| v as u64;
         for (op, a, b, cycles) in [
             (Div, 100, 7, 9),

@@ -1,10 +1,11 @@
 use super::*;
 use crate::preop::{pre, SPLIT};
+use crate::rocket;
 use nagori_isa::decode;
 
 /// Cycles of a run, what is pending behind it, and the last slot.
 fn schedule(words: &[u32]) -> (u32, Pending, Slot) {
-    let t = CoreTiming::rocket();
+    let t = rocket::timing();
     let mut s = Schedule::new(&t);
     let slots: Vec<Slot> = words
         .iter()
@@ -21,7 +22,7 @@ fn run(words: &[u32]) -> (u32, Pending) {
 
 /// The multiplications and divisions of a run.
 fn longs(words: &[u32]) -> (Vec<(usize, Long)>, bool) {
-    let t = CoreTiming::rocket();
+    let t = rocket::timing();
     let mut s = Schedule::new(&t);
     for w in words {
         s.add(&decode(*w).unwrap(), false);
@@ -77,7 +78,7 @@ fn results_of_the_fpu_do_not_meet() {
 #[test]
 fn the_next_instruction_of_the_fpu_waits_while_it_divides() {
     let divisions = |words: &[u32]| {
-        let t = CoreTiming::rocket();
+        let t = rocket::timing();
         let mut s = Schedule::new(&t);
         for w in words {
             s.add(&decode(*w).unwrap(), false);
@@ -109,7 +110,7 @@ fn the_next_instruction_of_the_fpu_waits_while_it_divides() {
 fn refused_behind(words: &[u32], then: u32, at: u32, splits: bool) -> u32 {
     let flags = if splits { SPLIT } else { 0 };
     let then = pre(&decode(then).unwrap(), 0, 0, flags);
-    Refusal::of(&CoreTiming::rocket(), run(words).1).wait(&then, at)
+    Refusal::of(&rocket::timing(), run(words).1).wait(&then, at)
 }
 
 #[test]
@@ -129,7 +130,7 @@ fn the_fpu_refuses_across_blocks() {
 #[test]
 fn fence_i_comes_behind_accesses() {
     const FENCE_I: u32 = 0x0000_100f;
-    let cost = CoreTiming::rocket().fence_i;
+    let cost = rocket::timing().fence_i;
     assert_eq!(run(&[FENCE_I]).0, cost);
     assert_eq!(run(&[SD, FENCE_I]).0, 4 + cost);
     assert_eq!(run(&[SD, NOP, NOP, NOP, NOP, FENCE_I]).0, 5 + cost);
@@ -137,7 +138,7 @@ fn fence_i_comes_behind_accesses() {
 
 #[test]
 fn what_is_in_two_packets_is_tried_again_later() {
-    let t = CoreTiming::rocket();
+    let t = rocket::timing();
     for (splits, at) in [(false, 6), (true, 7)] {
         let mut s = Schedule::new(&t);
         s.add(&decode(FADD).unwrap(), false);
@@ -287,7 +288,7 @@ fn a_load_meets_stores_as_long_as_loads_follow_one_another() {
 #[test]
 fn results_come_late_behind_what_may_take_longer() {
     let late = |words: &[u32]| {
-        let t = CoreTiming::rocket();
+        let t = rocket::timing();
         let mut s = Schedule::new(&t);
         for w in words {
             s.add(&decode(*w).unwrap(), false);

@@ -1,12 +1,12 @@
 //! Tests of the front end's predictions and its clock.
 
 use super::*;
-use crate::config::HartConfig;
 use crate::hart::Hart;
 use crate::predict::waits_for_half;
+use crate::rocket;
 
 fn predictor() -> Predictor {
-    Predictor::new(HartConfig::rocket().predictor)
+    Predictor::new(rocket::predictor())
 }
 
 /// A branch of 32 bits at a pc, whose packet has seen an empty history, with nothing that waits; packet and time by the
@@ -129,7 +129,7 @@ fn the_packet_behind_that_of_a_branch_is_known_in_any_block() {
 
 #[test]
 fn the_index_is_hashed_from_packet_and_history() {
-    let h = Hash::new(HartConfig::rocket().predictor);
+    let h = Hash::new(rocket::predictor());
     assert_eq!(h.steps(), (0xdd, 5, 7, 6));
     for (pc, index) in [
         (0, 0),
@@ -276,7 +276,7 @@ fn a_return_in_the_packet_behind_its_call_comes_too_early() {
 }
 
 fn hart(cycle: u64, front: u64) -> Hart {
-    let mut h = Hart::new(0, HartConfig::rocket()).expect("configuration");
+    let mut h = Hart::new(0, rocket::hart()).expect("configuration");
     h.cycle = cycle;
     h.predictor.front = front;
     h
@@ -336,7 +336,7 @@ fn a_second_half_is_a_packet_of_its_own() {
 
 #[test]
 fn the_queue_hides_part_of_a_miss() {
-    let t = CoreTiming::rocket();
+    let t = rocket::timing();
     for (ahead, hidden) in [(0, 0), (5, 5), (8, 8), (30, 8)] {
         let mut h = hart(100, 98 - ahead);
         h.predictor.misses(100, 2, &t);
@@ -401,7 +401,7 @@ fn a_jump_that_the_decoder_finds_has_two_entries_if_its_target_misses() {
         let mut p = predictor();
         assert_eq!(p.jump(&site(0x100), 0x140, false), Outcome::Late);
         assert_eq!(entries(&p), 1);
-        p.misses(100, 0, &CoreTiming::rocket());
+        p.misses(100, 0, &rocket::timing());
         assert!(p.has_missed());
         p.nothing_at(target);
         p.arrives(120, 0);
@@ -413,7 +413,7 @@ fn a_jump_that_the_decoder_finds_has_two_entries_if_its_target_misses() {
     // Both are found by its address then, and are lost.
     let mut p = predictor();
     p.jump(&site(0x100), 0x140, false);
-    p.misses(100, 0, &CoreTiming::rocket());
+    p.misses(100, 0, &rocket::timing());
     p.nothing_at(0x140);
     p.arrives(120, 0);
     assert_eq!(p.jump(&site(0x100), 0x140, false), Outcome::Late);
@@ -422,7 +422,7 @@ fn a_jump_that_the_decoder_finds_has_two_entries_if_its_target_misses() {
 
 #[test]
 fn what_nothing_needs_has_been_asked_for_before() {
-    let t = CoreTiming::rocket();
+    let t = rocket::timing();
     let mut h = hart(100, 100);
     h.predictor.misses(100, 2, &t);
     let (line, void) = (0, false);

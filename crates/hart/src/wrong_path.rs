@@ -173,12 +173,13 @@ impl Way {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rocket;
 
     const NOP: u16 = 0x0001;
     const RET: u16 = 0x8082;
 
     fn ahead(at: u64, is_there: bool, code: &[u16]) -> Ahead {
-        ahead_from(at, is_there, &CoreTiming::rocket(), &mut |at| {
+        ahead_from(at, is_there, &rocket::timing(), &mut |at| {
             Some(*code.get(at as usize / 2).unwrap_or(&NOP))
         })
     }
@@ -230,7 +231,7 @@ mod tests {
 
     #[test]
     fn packets_come_while_others_wait_and_until_the_pipeline_has_found_out() {
-        let t = CoreTiming::rocket();
+        let t = rocket::timing();
         assert_eq!(reach(&t), 5);
         // With none in the queue, two come: the last two cycles' are under way when fetches go elsewhere.
         assert_eq!((least_waiting(&t, 2), least_waiting(&t, 5)), (0, 3));

@@ -28,7 +28,6 @@ mod observed;
 mod observers;
 mod parallel;
 mod parameters;
-mod parts;
 mod point;
 mod power;
 mod refusal;
@@ -58,7 +57,6 @@ pub use nagori_translator::{
 };
 pub use nvmm::{geometry, nvmm_for_image, ImageContent, ImageUse};
 pub use observers::{AccessSink, EventSink, Watching};
-pub use parts::{caches, hart_config};
 pub use point::{Point, Step};
 pub use power::{Dram, PowerCut};
 pub use replica::Replica;
@@ -70,7 +68,7 @@ use action::Action;
 use control_state::ControlState;
 use fills::Fills;
 use memory::Memory;
-use nagori_config::MachineConfig;
+use nagori_config::{parts, ConfigError, MachineConfig};
 use nagori_hart::engine::NoEngine;
 use nagori_hart::lines::Coherence;
 use nagori_hart::{CodeCache, Exit, Hart, HartError};
@@ -157,14 +155,9 @@ pub enum MachineError {
     /// Saved state that does not fit.
     #[error(transparent)]
     Saved(LoadError),
-    /// The core description lacks or has a key that the core model does not know.
-    #[error("core `{core}`: {problem}")]
-    Core {
-        /// Name of the core description.
-        core: String,
-        /// What is wrong.
-        problem: String,
-    },
+    /// The description cannot be that of a machine.
+    #[error(transparent)]
+    Description(#[from] ConfigError),
 }
 
 /// Why [`Machine::run`] returned.
@@ -294,7 +287,7 @@ impl Machine {
         let m = &config.memory;
         let ram = Arc::new(ram);
         let bus = nagori_platform::assembly::build(&config, ram.clone())?;
-        let mut hart_config = parts::hart_config(resolved)?;
+        let mut hart_config = resolved.hart()?;
         let memory = Memory::new(&config)?;
         let n = config.harts as usize;
         let coherence = Coherence::new(n, hart_config.l1d, hart_config.l1i, m.base, m.size.0)

@@ -141,7 +141,7 @@ impl Memory {
                 }
             }
             "board" => {
-                only(&root, &["kind", "description", "board"])?;
+                only(&root, &["kind", "description", "sources", "board"])?;
                 let node = get(&root, "board")
                     .ok_or_else(|| root.wrong("board", "is missing: it has no default"))?;
                 let params: BoardParams = decode("board", node)?;

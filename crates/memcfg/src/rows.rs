@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use nagori_memtime::dram::DeviceSpec;
-use nagori_memtime::{params::SOURCES, Ps};
+use nagori_memtime::Ps;
 use serde::Serialize;
 
 use crate::decode::plain;
@@ -150,16 +150,9 @@ fn walk(
         }
         other => other.to_string(),
     };
-    let source = match key.strip_prefix("board.") {
-        Some(field) => SOURCES
-            .iter()
-            .find(|s| field == s.field || field.starts_with(&format!("{}.", s.field)))
-            .filter(|_| node.origin == Origin::Preset)
-            .map_or_else(|| source_of(root, key, node), |s| Ok(s.source.to_owned()))?,
-        None => match policy(root).filter(|_| *node.place.file == *POLICIES) {
-            Some(name) if key.starts_with("controller.") => format!("policy {name}"),
-            _ => source_of(root, key, node)?,
-        },
+    let source = match policy(root).filter(|_| *node.place.file == *POLICIES) {
+        Some(name) if key.starts_with("controller.") => format!("policy {name}"),
+        _ => source_of(root, key, node)?,
     };
     out.push(Row {
         unit: unit(key, &value),

@@ -239,31 +239,6 @@ fn capacities() {
 }
 
 #[test]
-fn the_board_is_the_machines_board() {
-    let Kind::Board(p) = load("board").kind else {
-        panic!("no board");
-    };
-    assert_eq!(*p, nagori_memtime::BoardParams::vc707());
-}
-
-#[test]
-fn the_other_presets_are_those_of_the_models() {
-    use nagori_memtime::{cache::CacheParams, cxl::CxlParams, xpoint::XpointParams};
-    let Kind::Xpoint(p) = load("xpoint").kind else {
-        panic!("no DIMM");
-    };
-    assert_eq!(*p, XpointParams::optane_gen1());
-    let Kind::Cxl { link, .. } = load("cxl").kind else {
-        panic!("no link");
-    };
-    assert_eq!(*link, CxlParams::x8_gen5());
-    let Kind::Cache { cache, .. } = load("dram-cache").kind else {
-        panic!("no cache");
-    };
-    assert_eq!(*cache, CacheParams::memory_mode());
-}
-
-#[test]
 fn settings_reach_the_parts() {
     let m = Memory::load(
         "hybrid",

@@ -2,6 +2,10 @@
 //! included: cores that wait for each miss, with the board's latencies.
 //! The best of several rounds, so that other work on the host counts less.
 
+#[path = "../src/described.rs"]
+#[allow(dead_code)]
+mod described;
+
 use std::time::Instant;
 
 use nagori_memtime::{BoardParams, Controller, Error, Kind, Method, Ps};
@@ -29,7 +33,7 @@ fn core_edge(t: Ps) -> Ps {
 }
 
 fn round(method: Method, cores: usize, p: Pattern, misses: u64) -> Result<(f64, u64), Error> {
-    let mut params = BoardParams::vc707();
+    let mut params = described::board::<BoardParams>();
     params.method = method;
     let mut c = Controller::new(params)?;
     let mut x = 1u64;

@@ -46,18 +46,6 @@ pub struct CxlParams {
 }
 
 impl CxlParams {
-    /// A x8 link of 32 GT/s (CXL 2.0): 32 GB/s in each direction, 256 B flits
-    /// with 94 % payload, about 70 ns more than local memory.
-    pub fn x8_gen5() -> CxlParams {
-        CxlParams {
-            latency_down: Ps::from_ns(35),
-            latency_up: Ps::from_ns(35),
-            ps_per_byte: 33,
-            header_bytes: 16,
-            credits: 128,
-        }
-    }
-
     /// Checks all values.
     pub fn validate(&self) -> Result<(), Error> {
         let fail = |field, value: String, expected: &str| {

@@ -159,13 +159,14 @@ impl ModelStats {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::described;
     use crate::model::MemoryModel;
     use crate::request::{Kind, Request};
     use crate::{BoardParams, Controller};
 
     /// A model that has done `n` reads.
     fn after(n: u64) -> Controller {
-        let mut c = Controller::new(BoardParams::vc707()).unwrap();
+        let mut c = Controller::new(described::board::<BoardParams>()).unwrap();
         for id in 0..n {
             let at = Ps::from_ns(1000 * id);
             let r = Request {

@@ -20,6 +20,8 @@ pub mod board;
 pub mod cache;
 pub mod checker;
 pub mod cxl;
+#[cfg(test)]
+mod described;
 pub mod dram;
 pub mod error;
 pub mod function;

@@ -1,13 +1,12 @@
-//! Parameters of the board's controller: data with units and sources.
+//! Parameters of the board's controller.
 //!
 //! Times are written with their unit ("1000 ns"); counts of clocks are plain
-//! numbers of the controller's clock. [`SOURCES`] says where each value of the
-//! [`BoardParams::vc707`] preset comes from.
+//! numbers of the controller's clock.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::mapping::{AddressMapping, BitField};
+use crate::mapping::AddressMapping;
 use crate::period::Period;
 use crate::units::{ps_text, Clocks, Ps};
 
@@ -164,135 +163,7 @@ pub struct BoardParams {
     pub refresh: Refresh,
 }
 
-/// Where a value of a preset comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Source {
-    /// Path of the field in the serialised parameters; it applies to all fields below the path.
-    pub field: &'static str,
-    /// Its unit, empty where it has none.
-    pub unit: &'static str,
-    /// Origin of the value.
-    pub source: &'static str,
-}
-
-const PAPER: &str =
-    "Omori and Kimura, Waseda University, 2021: RISC-V NVMM emulator on a VC707 board";
-const RTL: &str = "the board's controller, counts of its 200 MHz clock (Omori and Kimura, 2021)";
-const JEDEC: &str = "DDR3-1600K, JEDEC JESD79-3F, 800 MHz, rounded up to clocks of 5 ns";
-
-const fn src(field: &'static str, unit: &'static str, source: &'static str) -> Source {
-    Source {
-        field,
-        unit,
-        source,
-    }
-}
-
-/// Sources of [`BoardParams::vc707`].
-pub const SOURCES: &[Source] = &[
-    src(
-        "clock",
-        "ps",
-        "DDR3-1600 at 800 MHz with a 4:1 controller clock",
-    ),
-    src(
-        "capacity",
-        "byte",
-        "4 GiB SO-DIMM of the VC707 board as set up in the paper",
-    ),
-    src("mapping", "bit", RTL),
-    src(
-        "nvmm_base",
-        "byte",
-        "NVMM is banks 2 to 7 of 8, 512 MiB each (Omori and Kimura, 2021)",
-    ),
-    src("machines", "", RTL),
-    src("method", "", "the board starts without added delay"),
-    src("rp_test", "", RTL),
-    src("timing.wait", "clock", RTL),
-    src("timing.rcd", "clock", RTL),
-    src("timing.ras", "clock", "28 tCK; DDR3-1600K, JEDEC JESD79-3F"),
-    src("timing.rtp", "clock", RTL),
-    src("timing.wtp", "clock", RTL),
-    src(
-        "timing.rp",
-        "clock",
-        "11 tCK and one clock of the machine; the board's controller",
-    ),
-    src("timing.cl", "clock", JEDEC),
-    src(
-        "timing.data",
-        "clock",
-        "0: what lies behind the port belongs to the machine's bus",
-    ),
-    src("timing.response", "clock", "one register stage"),
-    src("delays.coarse_read", "ns", PAPER),
-    src("delays.coarse_write", "ns", PAPER),
-    src("delays.trcd", "ns", PAPER),
-    src("delays.trp", "ns", PAPER),
-    src("delays.tras", "ns", PAPER),
-    src("refresh.enabled", "", JEDEC),
-    src("refresh.interval", "clock", RTL),
-    src("refresh.first_tick", "clock", "one interval after reset"),
-    src("refresh.pulse_delay", "clock", RTL),
-    src("refresh.pulse", "clock", RTL),
-    src("refresh.ras_limit", "clock", RTL),
-    src("refresh.rtp_limit", "clock", RTL),
-    src(
-        "refresh.duration",
-        "clock",
-        "tRFC 260 ns of a 4 Gbit device, JEDEC JESD79-3F",
-    ),
-];
-
 impl BoardParams {
-    /// The reference board: 4 GiB, of which 3 GiB are NVMM, method `dram`.
-    /// The delay methods `coarse` and `fine` are those of TUNA (Lee et al.,
-    /// 2014 and 2017); `extended` is Omori and Kimura's.
-    pub fn vc707() -> BoardParams {
-        BoardParams {
-            clock: NS_5,
-            capacity: 4 << 30,
-            mapping: AddressMapping {
-                bank: BitField::new(31, 29),
-                row: BitField::new(28, 13),
-                column: BitField::new(12, 0),
-            },
-            nvmm_base: 1 << 30,
-            machines: 8,
-            method: Method::Dram,
-            rp_test: RpTest::NewestRequest,
-            timing: BankTiming {
-                wait: Clocks(5),
-                rcd: Clocks(8),
-                ras: Clocks(7),
-                rtp: Clocks(3),
-                wtp: Clocks(3),
-                rp: Clocks(4),
-                cl: Clocks(3),
-                data: Clocks(0),
-                response: Clocks(1),
-            },
-            delays: Delays {
-                coarse_read: Ps::from_ns(1000),
-                coarse_write: Ps::from_ns(1000),
-                trcd: Ps::from_ns(1000),
-                trp: Ps::from_ns(1000),
-                tras: Ps::from_ns(7000),
-            },
-            refresh: Refresh {
-                enabled: true,
-                interval: Clocks(1480),
-                first_tick: Clocks(1480),
-                pulse_delay: Clocks(3),
-                pulse: Clocks(4),
-                ras_limit: Clocks(5),
-                rtp_limit: Clocks(2),
-                duration: Clocks(52),
-            },
-        }
-    }
-
     /// Bytes of one bank.
     pub fn bank_bytes(&self) -> u64 {
         1 << self.mapping.bank.low
@@ -386,11 +257,6 @@ impl BoardParams {
     }
 }
 
-/// 200 MHz.
-const NS_5: Period = match Period::of_ps(5000) {
-    Some(p) => p,
-    None => panic!(),
-};
 /// Longest count of a timer.
 const MAX_CLOCKS: u32 = 1_000_000;
 /// Longest added delay.
@@ -407,45 +273,12 @@ fn bad(field: &'static str, value: impl ToString, expected: impl Into<String>) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::Value;
-
-    fn leaves(prefix: &str, v: &Value, out: &mut Vec<String>) {
-        match v {
-            Value::Object(m) => {
-                for (k, v) in m {
-                    let p = if prefix.is_empty() {
-                        k.clone()
-                    } else {
-                        format!("{prefix}.{k}")
-                    };
-                    leaves(&p, v, out);
-                }
-            }
-            _ => out.push(prefix.to_owned()),
-        }
-    }
-
-    #[test]
-    fn every_value_has_one_source() {
-        let v = serde_json::to_value(BoardParams::vc707()).unwrap();
-        let mut all = Vec::new();
-        leaves("", &v, &mut all);
-        for leaf in &all {
-            let n = SOURCES
-                .iter()
-                .filter(|s| *leaf == s.field || leaf.starts_with(&format!("{}.", s.field)))
-                .count();
-            assert_eq!(n, 1, "sources of {leaf}");
-        }
-        for s in SOURCES {
-            let known = |l: &String| l == s.field || l.starts_with(&format!("{}.", s.field));
-            assert!(all.iter().any(known), "source of unknown {}", s.field);
-        }
-    }
+    use crate::described;
+    use crate::mapping::BitField;
 
     #[test]
     fn round_trip_and_unknown_keys() {
-        let p = BoardParams::vc707();
+        let p = described::board::<BoardParams>();
         let text = serde_json::to_string(&p).unwrap();
         assert!(text.contains("\"trcd\":\"1000 ns\""), "{text}");
         assert_eq!(serde_json::from_str::<BoardParams>(&text).unwrap(), p);
@@ -455,9 +288,9 @@ mod tests {
 
     #[test]
     fn validation_names_field_and_remedy() {
-        BoardParams::vc707().validate().unwrap();
+        described::board::<BoardParams>().validate().unwrap();
         let check = |f: &dyn Fn(&mut BoardParams), field: &str, hint: &str| {
-            let mut p = BoardParams::vc707();
+            let mut p = described::board::<BoardParams>();
             f(&mut p);
             let e = p.validate().unwrap_err().to_string();
             assert!(e.contains(field) && e.contains(hint), "{e}");

@@ -443,6 +443,7 @@ impl fmt::Display for Stats {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::described;
 
     #[test]
     fn histogram_buckets() {
@@ -462,7 +463,7 @@ mod tests {
 
     #[test]
     fn difference_and_derived() {
-        let p = BoardParams::vc707();
+        let p = described::board::<BoardParams>();
         let mut s = Stats::new(Ps::ZERO, &p);
         let mut counted = [Counters::default(); 3];
         counted[0].reads = 1;

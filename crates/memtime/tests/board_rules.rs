@@ -1,5 +1,9 @@
 //! Each rule of the board's controller at its exact clock, through the public API.
 
+#[path = "../src/described.rs"]
+#[allow(dead_code)]
+mod described;
+
 use nagori_memtime::board::{Command, Op};
 use nagori_memtime::params::RpTest;
 use nagori_memtime::{
@@ -17,7 +21,7 @@ fn clock(n: u64) -> Ps {
 fn board(method: Method) -> BoardParams {
     BoardParams {
         method,
-        ..BoardParams::vc707()
+        ..described::board()
     }
 }
 

@@ -1,6 +1,10 @@
 //! The controller's rules under the load of a toy core, compared with another implementation of
 //! both.
 
+#[path = "../src/described.rs"]
+#[allow(dead_code)]
+mod described;
+
 #[path = "../examples/board_toy/toy.rs"]
 mod toy;
 
@@ -13,7 +17,7 @@ use nagori_memtime::{BoardParams, Kind, Method};
 fn extended_writes_to_several_banks() {
     let params = BoardParams {
         method: Method::Extended,
-        ..BoardParams::vc707()
+        ..described::board()
     };
     for (banks, expected) in [(3, 8770.0), (4, 6970.0), (5, 5800.0), (6, 5150.0)] {
         let ns = toy::run(&params, toy::TOY, Kind::Write, "nbank", banks).unwrap();

@@ -2,6 +2,7 @@
 
 use crate::control::Registers;
 use crate::error::{show, Error};
+use nagori_config::{Library, Machine, DEFAULT_MACHINE};
 use nagori_memtime::board::{Command, Op};
 use nagori_memtime::{BoardParams, Completion, Controller, Kind, Ps, Request, Submit};
 use std::collections::VecDeque;
@@ -172,6 +173,15 @@ fn same(h: &Command, m: &Command) -> bool {
     h.clock == m.clock && h.op == m.op && h.bank == m.bank && h.row == m.row
 }
 
+/// The controller of the reference board, as its description says.
+pub fn reference() -> BoardParams {
+    let board = Machine::load(&Library::default(), DEFAULT_MACHINE, &[]);
+    board
+        .expect("a shipped description")
+        .config
+        .controller_params()
+}
+
 /// The board with banks of so many rows, as a power of two; the board itself has 16.
 pub fn with_row_bits(bits: u32) -> Result<BoardParams, Error> {
     if !(1..=16).contains(&bits) {
@@ -179,7 +189,7 @@ pub fn with_row_bits(bits: u32) -> Result<BoardParams, Error> {
             "{bits} bits of a row: 1 to 16 are possible"
         )));
     }
-    let mut board = BoardParams::vc707();
+    let mut board = reference();
     let first = board.nvmm_base >> board.mapping.bank.low;
     board.mapping.row.bits = bits;
     board.mapping.bank.low = board.mapping.row.low + bits;

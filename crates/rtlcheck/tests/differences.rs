@@ -1,6 +1,5 @@
 //! What the hardware wrote is accepted if it is what the model does, and every difference is found.
 
-use nagori_memtime::BoardParams;
 use nagori_rtlcheck::{board, table, Error};
 
 /// An isolated read under `dram`, then the method and a statistic.
@@ -19,7 +18,7 @@ E 40
 ";
 
 fn board_of(text: &str) -> Result<board::Compared, Error> {
-    board::compare(text.as_bytes(), &BoardParams::vc707())
+    board::compare(text.as_bytes(), &board::reference())
 }
 
 #[test]

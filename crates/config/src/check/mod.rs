@@ -4,13 +4,13 @@ mod epoch;
 pub(crate) mod region;
 mod stores;
 
-use super::cache::{SharedBy, Traffic, MAX_HARTS};
+use super::cache::{SharedBy, MAX_HARTS};
 use super::devices::{slot_names, SlotConfig, SlotKind, MAX_SLOTS};
 use super::frequency::Frequency;
 use super::iomap;
 use super::problem::{ensure, within, Problem};
 use super::types::*;
-use nagori_cache::config::{Prefetcher, Replacement};
+use nagori_cache::config::{PrefetchConfig, Prefetcher, Replacement};
 use nagori_hart::config::{Ext, Extensions};
 
 /// Extensions that every hart has, because its privileged modes need them.
@@ -192,7 +192,7 @@ fn cache(key: &str, c: &CacheConfig) -> Result<(), Problem> {
             c.size, c.ways, c.ways
         )
     })?;
-    traffic(&c.traffic(), k)
+    outstanding(c.mshrs, &c.prefetch(), k)
 }
 
 /// Checks the outer cache levels.
@@ -252,15 +252,19 @@ fn levels(c: &MachineConfig) -> Result<(), Problem> {
                 l.banks
             )
         })?;
-        traffic(&l.traffic(), k)?;
+        outstanding(l.mshrs, &l.prefetch(), k)?;
         (level, sharers, latency) = (l.level, n, l.latency.into());
     }
     Ok(())
 }
 
 /// MSHRs and prefetcher of a cache.
-fn traffic(t: &Traffic, key: impl Fn(&str) -> String) -> Result<(), Problem> {
-    if let Some(mshrs) = t.mshrs {
+fn outstanding(
+    mshrs: Option<u32>,
+    t: &PrefetchConfig,
+    key: impl Fn(&str) -> String,
+) -> Result<(), Problem> {
+    if let Some(mshrs) = mshrs {
         within(&key("mshrs"), mshrs.into(), 1, 64)?;
     }
     within(&key("degree"), t.degree.into(), 1, 16)?;

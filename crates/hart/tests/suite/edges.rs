@@ -2,10 +2,9 @@
 
 use crate::common::bare::{Bare, BASE, OPEN, TRAP};
 use crate::common::guest::{Sv39, SUPER_ALL, USER_ALL};
-use crate::common::{i, n, r, s};
+use crate::common::{i, n, r, rocket, s};
 use nagori_hart::trap::{cause, status};
 use nagori_hart::world::Bus;
-use nagori_hart::HartConfig;
 use nagori_isa::Op;
 
 const NOP: u32 = 0x13;
@@ -18,7 +17,7 @@ fn both(test: impl Fn(bool)) {
 #[test]
 fn code_runs_to_the_end_of_the_address_space() {
     both(|timed| {
-        let mut b = Bare::new(HartConfig::rocket(), timed, &[]);
+        let mut b = Bare::new(rocket(), timed, &[]);
         let (page, tables) = (BASE + 0x2000, BASE + 0x4000);
         let mut t = Sv39::new(b.w.ram(), BASE, tables);
         t.map(0xffff_ffff_ffff_f000, page, 4096, SUPER_ALL);
@@ -41,10 +40,10 @@ fn code_runs_to_the_end_of_the_address_space() {
 fn protection_at_the_end_of_the_physical_space() {
     both(|timed| {
         for a in [u64::MAX - 1, u64::MAX - 7, u64::MAX - 3] {
-            let mut b = Bare::new(HartConfig::rocket(), timed, &[]);
+            let mut b = Bare::new(rocket(), timed, &[]);
             b.enter(3, a & !1, 0, 0, OPEN);
             assert_eq!(b.run_to_trap(), (cause::FETCH_ACCESS, a & !1, a & !1));
-            let mut b = Bare::new(HartConfig::rocket(), timed, &[i(Op::Ld, 5, 6, 0)]);
+            let mut b = Bare::new(rocket(), timed, &[i(Op::Ld, 5, 6, 0)]);
             b.enter(3, BASE, 0, 0, OPEN);
             b.h.set_reg(6, a & !7);
             assert_eq!(b.run_to_trap(), (cause::LOAD_ACCESS, BASE, a & !7));
@@ -62,7 +61,7 @@ fn no_address_passes_an_empty_filter() {
                     (i(Op::Ld, 5, 6, 0), cause::LOAD_MISALIGNED),
                     (s(Op::Sd, 5, 6, 0), cause::STORE_MISALIGNED),
                 ] {
-                    let mut b = Bare::new(HartConfig::rocket(), timed, &[]);
+                    let mut b = Bare::new(rocket(), timed, &[]);
                     b.put(BASE + 0x1000, &[word]);
                     b.enter(mode, BASE + 0x1000, 0, bits, OPEN);
                     b.h.set_reg(6, u64::MAX);
@@ -82,7 +81,7 @@ fn protection_holds_inside_code_that_was_decoded_before() {
     both(|timed| {
         let at = BASE + 0x1000;
         let words = [NOP, NOP, NOP, NOP, n(Op::Ecall)];
-        let mut b = Bare::new(HartConfig::rocket(), timed, &[]);
+        let mut b = Bare::new(rocket(), timed, &[]);
         b.put(at, &words);
         // The machine may run all of it ...
         b.enter(3, at, 0, 0, (0, 0, 0));
@@ -121,7 +120,7 @@ fn protection_of_the_first_half_of_an_instruction() {
     both(|timed| {
         // Entry 0 takes four bytes away; the instruction begins in them.
         let at = BASE + 0x1000;
-        let mut b = Bare::new(HartConfig::rocket(), timed, &[]);
+        let mut b = Bare::new(rocket(), timed, &[]);
         b.put(at, &[0x0001_0001, 0x0013_0001, 0x0001_0000, n(Op::Ecall)]);
         b.enter(1, at, 0, 0, ((at + 4) >> 2, u64::MAX >> 10, 0x1f10));
         assert_eq!(b.run_to_trap(), (cause::FETCH_ACCESS, at + 4, at + 4));
@@ -142,7 +141,7 @@ fn protection_of_the_first_half_of_an_instruction() {
 #[test]
 fn faults_of_a_crossing_instruction_name_the_second_page() {
     both(|timed| {
-        let mut b = Bare::new(HartConfig::rocket(), timed, &[]);
+        let mut b = Bare::new(rocket(), timed, &[]);
         let (page, tables) = (BASE + 0x2000, BASE + 0x8000);
         let mut t = Sv39::new(b.w.ram(), BASE, tables);
         t.map(0x4000, page, 4096, USER_ALL);
@@ -180,7 +179,7 @@ fn sub_page_protection_of_data() {
             (0x40, false),
             (0x18, true),
         ] {
-            let mut b = Bare::new(HartConfig::rocket(), timed, &[]);
+            let mut b = Bare::new(rocket(), timed, &[]);
             // Load twice: the second one may come from the filter.
             b.put(
                 BASE + 0x1000,
@@ -217,7 +216,7 @@ fn reserved_rounding_modes_are_illegal() {
             (4, 7, true),
         ] {
             let add = crate::common::rm(Op::FaddD, 1, 2, 3, rm);
-            let mut b = Bare::new(HartConfig::rocket(), timed, &[add, n(Op::Ecall)]);
+            let mut b = Bare::new(rocket(), timed, &[add, n(Op::Ecall)]);
             b.h.csr.mstatus |= status::FS;
             b.h.csr.frm = frm;
             let want = if legal {
@@ -239,7 +238,7 @@ fn floating_point_off_is_illegal_and_changes_nothing() {
             s(Op::Fsd, 1, 6, 0),
             i(Op::Csrrs, 5, 0, 1),
         ] {
-            let mut b = Bare::new(HartConfig::rocket(), timed, &[w]);
+            let mut b = Bare::new(rocket(), timed, &[w]);
             b.h.set_reg(6, BASE + 0x2000);
             b.h.set_freg(1, 77);
             b.h.set_freg(2, 99);
@@ -253,11 +252,11 @@ fn floating_point_off_is_illegal_and_changes_nothing() {
 #[test]
 fn a_handler_that_traps_for_ever_comes_to_its_limit() {
     both(|timed| {
-        let mut b = Bare::new(HartConfig::rocket(), timed, &[n(Op::Ecall)]);
+        let mut b = Bare::new(rocket(), timed, &[n(Op::Ecall)]);
         b.put(TRAP, &[0]);
         b.h.run(&mut b.code, &mut b.w, 1000);
         assert!(b.h.cycle >= 1000 && b.h.cycle < 1100);
-        let mut b = Bare::new(HartConfig::rocket(), timed, &[n(Op::Ecall)]);
+        let mut b = Bare::new(rocket(), timed, &[n(Op::Ecall)]);
         b.h.csr.mtvec = 0;
         b.h.run(&mut b.code, &mut b.w, 1000);
         assert!(b.h.cycle >= 1000 && b.h.cycle < 1100);
@@ -275,7 +274,7 @@ fn stores_to_code_are_seen_after_fence_i() {
             i(Op::Addi, 5, 5, 1), // becomes addi x5, x5, 16
             n(Op::Ecall),
         ];
-        let mut b = Bare::new(HartConfig::rocket(), timed, &words);
+        let mut b = Bare::new(rocket(), timed, &words);
         b.h.set_reg(7, BASE + 8);
         for (word, want) in [
             (words[2], 1),
@@ -310,7 +309,7 @@ fn returns_change_status_as_specified() {
     ];
     both(|timed| {
         for (op, before, mode, after) in cases {
-            let mut b = Bare::new(HartConfig::rocket(), timed, &[n(op)]);
+            let mut b = Bare::new(rocket(), timed, &[n(op)]);
             // The mode stays M for the first instruction; mepc and sepc lead to the trap vector.
             b.h.csr.mstatus = before;
             b.h.csr.mepc = TRAP;
@@ -353,7 +352,7 @@ fn page_permissions_in_every_combination() {
             let flags = combination & 255;
             let (sum, mxr) = (combination & 256 != 0, combination & 512 != 0);
             let bits = if sum { status::SUM } else { 0 } | if mxr { status::MXR } else { 0 };
-            let mut b = Bare::new(HartConfig::rocket(), timed, &[]);
+            let mut b = Bare::new(rocket(), timed, &[]);
             b.put(page, &[n(Op::Ecall)]);
             b.put(code, &[i(Op::Ld, 7, 5, 0), n(Op::Ecall)]);
             b.put(code + 0x10, &[s(Op::Sd, 0, 5, 8), n(Op::Ecall)]);

@@ -2,7 +2,7 @@
 //! exist, and `misa` says so.
 
 use crate::common::bare::{Bare, BASE, OPEN};
-use crate::common::{csrr, csrw, i, n, s, u};
+use crate::common::{csrr, csrw, i, n, rocket, s, u};
 use nagori_hart::trap::{cause, status};
 use nagori_hart::world::Bus;
 use nagori_hart::{HartConfig, HartError};
@@ -14,10 +14,7 @@ const NOP: u32 = 0x13;
 const FROM_M: u64 = cause::ECALL_U + 3;
 
 fn config(isa: Extensions) -> HartConfig {
-    HartConfig {
-        isa,
-        ..HartConfig::rocket()
-    }
+    HartConfig { isa, ..rocket() }
 }
 
 /// Extensions that a hart can be without.

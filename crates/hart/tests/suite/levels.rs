@@ -2,12 +2,12 @@
 //! lines find, and that programs notice nothing.
 
 use crate::common::smp::{locked, repeat, traffic, Machine, BASE, DATA, SLICES};
-use crate::common::{bytes, csrr, i, li, n, s, Rng};
+use crate::common::{bytes, csrr, i, li, n, rocket, s, Rng};
 use nagori_hart::config::{CacheGeometry, Inclusion, LevelConfig, Replacement};
 use nagori_hart::flat::Flat;
 use nagori_hart::lines::Coherence;
 use nagori_hart::world::{Bus, World};
-use nagori_hart::{CodeCache, Exit, Hart, HartConfig};
+use nagori_hart::{CodeCache, Exit, Hart};
 use nagori_isa::Op::*;
 
 const MCYCLE: u16 = 0xb00;
@@ -37,7 +37,7 @@ fn level(kib: u32, ways: u32, shared_by: u32, latency: u32, inclusion: Inclusion
 /// A hart alone with such caches; a chase through `kib` KiB, line by line in a random order that
 /// comes back to its start: cycles a load, behind a first round.
 fn chase(kib: u64, levels: &[LevelConfig]) -> f64 {
-    let config = HartConfig::rocket();
+    let config = rocket();
     let mut w = Flat::new(BASE, MEMORY, 1, &config).expect("memory");
     w.latency = 300;
     *w.coherence() = Coherence::new(1, config.l1d, config.l1i, BASE, MEMORY).with_levels(levels);
@@ -90,7 +90,7 @@ fn a_chase_takes_the_latency_of_the_level_that_holds_it() {
         about(chase(112, &levels), 14.0, "second level");
         about(chase(768, &levels), 50.0, "third level");
         // Larger than all: a line is asked for in memory after the last level's latency.
-        let ahead = 50.0 - f64::from(HartConfig::rocket().timing.load_latency);
+        let ahead = 50.0 - f64::from(rocket().timing.load_latency);
         about(chase(4096, &levels), memory + ahead, "memory");
     }
 }
@@ -113,7 +113,7 @@ fn an_exclusive_level_adds_to_what_is_before_it() {
 /// Harts with levels, the first private to two of them.
 fn machine(programs: &[Vec<u32>], levels: &[LevelConfig]) -> Machine {
     let mut m = Machine::new(programs, true);
-    let config = HartConfig::rocket();
+    let config = rocket();
     *m.w.coherence() =
         Coherence::new(programs.len(), config.l1d, config.l1i, BASE, 4 << 20).with_levels(levels);
     m

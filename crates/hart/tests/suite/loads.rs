@@ -3,7 +3,7 @@
 
 use crate::common::bare::{Bare, BASE};
 use crate::common::worlds::core;
-use crate::common::{csrr, i, n, r, rm, s, u};
+use crate::common::{csrr, i, n, r, rm, rocket, s, u};
 use nagori_hart::config::{FirstConfig, HartConfig, PrefetchConfig};
 use nagori_hart::lines::FirstStats;
 use nagori_hart::world::{Bus, World};
@@ -16,7 +16,7 @@ const LATENCY: u64 = 200;
 
 /// A core with some line fill buffers, one instruction at a time.
 fn buffers(lfb: u32) -> HartConfig {
-    let mut c = HartConfig::rocket();
+    let mut c = rocket();
     c.timing.lfb = lfb;
     // A line can be used as soon as its first beat is there.
     c.timing.l1d_miss = c.timing.load_latency;
@@ -106,7 +106,7 @@ fn chains_overlap_up_to_the_number_of_buffers() {
         two > four * 19 / 10 && two < four * 21 / 10,
         "{two}, {four}"
     );
-    let waiting = chains(&HartConfig::rocket(), 4, steps);
+    let waiting = chains(&rocket(), 4, steps);
     assert!(waiting > alone * 39 / 10, "{waiting}");
 }
 

@@ -13,10 +13,10 @@ use crate::common::bare::{self, Bare, OPEN};
 use crate::common::guest::{Sv39, SUPER_ALL};
 use crate::common::privileged::{Privileged, BASE, DONE, MEMORY};
 use crate::common::worlds::Taken;
-use crate::common::{env, i, n, s, Rng};
+use crate::common::{env, i, n, rocket, s, Rng};
 use nagori_hart::lines::Notice;
 use nagori_hart::world::{Bus, World};
-use nagori_hart::{CodeCache, Csrs, Exit, HartConfig, HartStats, Privilege};
+use nagori_hart::{CodeCache, Csrs, Exit, HartStats, Privilege};
 use nagori_isa::Op;
 
 /// What a program leaves behind.
@@ -235,7 +235,7 @@ fn traffic(seed: u64, slice: u64, drop: bool) -> (u64, HartStats) {
     words.push(i(Op::Addi, 31, 31, -1));
     words.push(s(Op::Bne, 0, 31, -4 * (words.len() as i32)));
     words.push(n(Op::Wfi));
-    let mut b = Bare::new(HartConfig::rocket(), true, &[]);
+    let mut b = Bare::new(rocket(), true, &[]);
     let data = bare::BASE + 0x10_0000;
     b.put(data, &words);
     let mut t = Sv39::new(b.w.ram(), bare::BASE, bare::BASE + 0x20_0000);

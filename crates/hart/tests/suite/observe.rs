@@ -2,11 +2,11 @@
 
 use crate::common::bare::{BASE, MEMORY, TRAP};
 use crate::common::worlds::Watched;
-use crate::common::{bytes, csrr, csrw, i, n, r, rm, s};
+use crate::common::{bytes, csrr, csrw, i, n, r, rm, rocket, s};
 use nagori_hart::trap::status;
 use nagori_hart::world::AccessKind::{self, Clean, Flush, FlushAll, Read, Write};
 use nagori_hart::world::{Bus, Commit, Event, LineKind, MemAccess, Reg, TrapEvent};
-use nagori_hart::{CodeCache, Hart, HartConfig};
+use nagori_hart::{CodeCache, Hart};
 use nagori_isa::Op;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -42,7 +42,7 @@ impl Witness {
 /// Runs words to the first trap, `slice` cycles at a time, of which only the first `bus` may use the
 /// memory bus.
 fn run(words: &[u32], timed: bool, slice: u64, bus: u64) -> (Hart, Witness) {
-    let config = HartConfig::rocket();
+    let config = rocket();
     let mut w = Watched::new(BASE, MEMORY, 1, &config);
     let witness = Rc::new(RefCell::new(Witness::default()));
     let told = witness.clone();

@@ -6,10 +6,10 @@
 
 use crate::common::bare::{Bare, BASE as BARE, OPEN};
 use crate::common::worlds::{prefetching, Watched};
-use crate::common::{bytes, csrw, env, i, n, r, Rng};
+use crate::common::{bytes, csrw, env, i, n, r, rocket, Rng};
 use nagori_hart::trap::{cause, status};
 use nagori_hart::world::{Bus, World};
-use nagori_hart::{CodeCache, Exit, Hart, HartConfig};
+use nagori_hart::{CodeCache, Exit, Hart};
 use nagori_isa::{Op, OPS};
 
 const BASE: u64 = 0x8000_0000;
@@ -78,7 +78,7 @@ fn random_pte(rng: &mut Rng) -> u64 {
 
 /// A machine whose harts are about to run something random.
 fn machine(rng: &mut Rng, harts: usize, timed: bool) -> (Watched, Vec<Hart>) {
-    let mut config = HartConfig::rocket();
+    let mut config = rocket();
     config.asid_bits = rng.pick(&[0, 4, 16]);
     config.pmp_entries = rng.pick(&[0, 16, 16, 64]);
     let mut w = Watched::new(BASE, MEMORY, harts, &config);
@@ -281,7 +281,7 @@ fn every_csr_number_with_random_values() {
                 i(Op::Csrrs, 8, 0, number as i32),
                 n(Op::Ecall),
             ];
-            let mut b = Bare::new(HartConfig::rocket(), timed, &words);
+            let mut b = Bare::new(rocket(), timed, &words);
             let value = rng.bits();
             b.h.set_reg(6, value);
             b.h.csr.mstatus |= status::FS;
@@ -334,7 +334,7 @@ fn privilege_of_every_csr_number() {
     for mode in [0u64, 1] {
         for number in 0..4096u16 {
             let read = i(Op::Csrrs, 7, 0, number as i32);
-            let mut b = Bare::new(HartConfig::rocket(), false, &[]);
+            let mut b = Bare::new(rocket(), false, &[]);
             b.put(BARE + 0x1000, &[read, n(Op::Ecall)]);
             b.enter(mode, BARE + 0x1000, 0, status::FS, OPEN);
             b.h.csr.mcounteren = u64::MAX;

@@ -3,7 +3,7 @@
 
 use crate::common::bare::{Bare, BASE, OPEN};
 use crate::common::guest::{Sv39, SUPER_ALL};
-use crate::common::{csrw, i, n, r, rm, s};
+use crate::common::{csrw, i, n, r, rm, rocket, s};
 use nagori_hart::trap::{cause, status};
 use nagori_hart::world::Bus;
 use nagori_hart::HartConfig;
@@ -28,10 +28,7 @@ const PAGE: u64 = BASE + 0x10_0000;
 const VA: u64 = 0x4000_0000;
 
 fn config(isa: Extensions) -> HartConfig {
-    HartConfig {
-        isa,
-        ..HartConfig::rocket()
-    }
+    HartConfig { isa, ..rocket() }
 }
 
 /// What an access needs, what it marks, and the traps if it may not.

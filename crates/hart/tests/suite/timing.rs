@@ -5,10 +5,10 @@
 //! latency of a line.
 
 use crate::common::guest::{Sv39, SUPER_ALL};
-use crate::common::{bytes, csrr, csrw, i, li, n, r, rm, s, u, Rng};
+use crate::common::{bytes, csrr, csrw, i, li, n, r, rm, rocket, s, u, Rng};
 use nagori_hart::flat::Flat;
 use nagori_hart::world::Bus;
-use nagori_hart::{CodeCache, Exit, Hart, HartConfig, HartStats};
+use nagori_hart::{CodeCache, Exit, Hart, HartStats};
 use nagori_isa::Op::{self, *};
 
 const BASE: u64 = 0x8000_0000;
@@ -55,7 +55,7 @@ impl<'a> Case<'a> {
 
     /// Cycles and events of a run of `count` iterations.
     fn run(&self, count: u64) -> (u64, HartStats) {
-        let mut config = HartConfig::rocket();
+        let mut config = rocket();
         config.timing.hub = self.hub;
         let mut w = Flat::new(BASE, MEMORY, 1, &config).expect("memory");
         w.latency = self.latency;
@@ -798,7 +798,7 @@ fn every_walk_is_charged() {
         assert_eq!(s2.itlb_misses - s1.itlb_misses, code_walks);
         // Two levels above the leaf of the page, none above that of the code; and none where only a page
         // was forgotten.
-        let t = nagori_hart::config::CoreTiming::rocket();
+        let t = rocket().timing;
         let walks = t.tlb_miss
             + match code_walks {
                 0 => 0,

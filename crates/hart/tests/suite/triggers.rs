@@ -2,7 +2,7 @@
 
 use crate::common::bare::{Bare, BASE, OPEN};
 use crate::common::guest::{Sv39, USER_ALL};
-use crate::common::{csrr, csrw, i, n, r, rm, s, u};
+use crate::common::{csrr, csrw, i, n, r, rm, rocket, s, u};
 use nagori_hart::trap::{cause, status};
 use nagori_hart::world::Bus;
 use nagori_hart::HartConfig;
@@ -44,7 +44,7 @@ fn both(test: impl Fn(bool)) {
 
 /// A hart in machine mode with interrupts on (and none enabled), with memory in x6.
 fn bare(timed: bool, words: &[u32]) -> Bare {
-    let mut b = Bare::new(HartConfig::rocket(), timed, words);
+    let mut b = Bare::new(rocket(), timed, words);
     b.h.csr.mstatus |= status::MIE;
     b.h.set_reg(6, DATA);
     b
@@ -109,7 +109,7 @@ fn registers_hold_what_can_be() {
 fn without_triggers_there_are_no_registers() {
     let config = HartConfig {
         triggers: 0,
-        ..HartConfig::rocket()
+        ..rocket()
     };
     for number in TSELECT..=TINFO {
         let read = csrr(7, number);

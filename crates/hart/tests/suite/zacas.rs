@@ -2,10 +2,9 @@
 
 use crate::common::bare::{Bare, BASE};
 use crate::common::smp::{each, repeat, Machine, DATA};
-use crate::common::{i, n, rm, s};
+use crate::common::{i, n, rm, rocket, s};
 use nagori_hart::trap::cause;
 use nagori_hart::world::Bus;
-use nagori_hart::HartConfig;
 use nagori_isa::decode;
 use nagori_isa::Op::*;
 
@@ -14,7 +13,7 @@ const FROM_M: u64 = cause::ECALL_U + 3;
 
 /// Runs an instruction on two double words of memory with x6 as their address and these registers.
 fn run(timed: bool, word: u32, memory: [u64; 2], regs: &[(usize, u64)]) -> (Bare, [u64; 2]) {
-    let mut b = Bare::new(HartConfig::rocket(), timed, &[word, n(Ecall)]);
+    let mut b = Bare::new(rocket(), timed, &[word, n(Ecall)]);
     let at = AT - BASE;
     for (k, v) in memory.into_iter().enumerate() {
         b.w.ram()
@@ -99,7 +98,7 @@ fn pairs() {
 fn addresses_are_aligned_and_writable() {
     for timed in [false, true] {
         for (op, size) in [(AmocasW, 4), (AmocasD, 8), (AmocasQ, 16)] {
-            let mut b = Bare::new(HartConfig::rocket(), timed, &[rm(op, 10, 6, 12, 0)]);
+            let mut b = Bare::new(rocket(), timed, &[rm(op, 10, 6, 12, 0)]);
             b.h.set_reg(6, AT + size / 2);
             let want = (cause::STORE_MISALIGNED, BASE, AT + size / 2);
             assert_eq!(b.run_to_trap(), want, "{}", op.name());

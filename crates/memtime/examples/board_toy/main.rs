@@ -6,6 +6,10 @@
 //! the line itself; a dirty victim is released before the fetch. Linux's own share is a factor on
 //! the whole time.
 
+#[path = "../../src/described.rs"]
+#[allow(dead_code)]
+mod described;
+
 mod toy;
 
 use nagori_memtime::params::RpTest;
@@ -145,7 +149,7 @@ fn sensitivity() -> Result<(), Error> {
     }
     println!();
     for (name, change) in variants {
-        let (mut p, mut toy) = (BoardParams::vc707(), TOY);
+        let (mut p, mut toy) = (described::board::<BoardParams>(), TOY);
         change(&mut p, &mut toy);
         print!("{name:24}");
         for (kind, n, method) in cells {
@@ -158,7 +162,7 @@ fn sensitivity() -> Result<(), Error> {
 }
 
 fn main() -> Result<(), Error> {
-    table(&BoardParams::vc707(), TOY)?;
+    table(&described::board::<BoardParams>(), TOY)?;
     if std::env::args().any(|a| a == "--sensitivity") {
         sensitivity()?;
     }

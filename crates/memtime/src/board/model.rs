@@ -258,11 +258,12 @@ fn latency(h: &Histogram) -> Latency {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::described;
     use crate::request::Kind;
 
     #[test]
     fn as_a_model() {
-        let mut c = Controller::new(BoardParams::vc707()).unwrap();
+        let mut c = Controller::new(described::board::<BoardParams>()).unwrap();
         let m: &mut dyn MemoryModel = &mut c;
         m.set_command_log(true).unwrap();
         for (id, addr) in [(1, 0), (2, 2 << 29)] {

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::reference::Reference;
 use super::*;
+use crate::described;
 use crate::params::RpTest;
 use crate::units::Clocks;
 
@@ -62,7 +63,7 @@ fn params() -> impl Strategy<Value = BoardParams> {
     let board = prop::bool::weighted(0.4);
     let rest = (method(), any::<bool>(), 0..=8u64, 1..=8u32, 0..8u32);
     (timing, delays, refresh, board, rest).prop_map(|(t, d, r, board, rest)| {
-        let mut p = BoardParams::vc707();
+        let mut p = described::board::<BoardParams>();
         let (method, own, boundary, machines, off) = rest;
         p.method = method;
         p.refresh.first_tick = Clocks(r.1);
@@ -461,7 +462,7 @@ proptest! {
 fn writes_reach_the_medium_by_their_column_command() {
     let p = BoardParams {
         method: Method::Extended,
-        ..BoardParams::vc707()
+        ..described::board()
     };
     // To another row of a bank that is kept open, to a free bank, and to DRAM.
     let rows = [p.nvmm_base, p.nvmm_base + 0x20_0000, p.nvmm_base + 8192, 0];
@@ -493,7 +494,7 @@ fn writes_reach_the_medium_by_their_column_command() {
 
 #[test]
 fn long_idle_time_is_one_step() {
-    let mut c = Controller::new(BoardParams::vc707()).unwrap();
+    let mut c = Controller::new(described::board::<BoardParams>()).unwrap();
     // An hour: 486 million refreshes would take seconds one by one.
     let hour = Ps(3_600_000_000_000_000);
     c.advance_to(hour).unwrap();
@@ -518,7 +519,7 @@ fn every_arrival_around_an_idle_refresh() {
             };
             let p = BoardParams {
                 method,
-                ..BoardParams::vc707()
+                ..described::board()
             };
             let reference = run_reference(&p, &[step]);
             let (engine, _) = run_submit(&p, &[step], reference.2);

@@ -36,17 +36,6 @@ pub struct CacheParams {
 }
 
 impl CacheParams {
-    /// Direct mapped, 64-byte blocks, tags with the data: the memory mode of Optane's platform as
-    /// published (Intel; Hildebrand et al., ASPLOS 2020).
-    pub fn memory_mode() -> CacheParams {
-        CacheParams {
-            block_bytes: 64,
-            ways: 1,
-            tags: Tags::WithData,
-            transactions: 64,
-        }
-    }
-
     /// Checks the values for a front memory of `capacity` bytes.
     pub fn validate(&self, capacity: u64) -> Result<(), Error> {
         let fail = |field, value: String, expected: String| {

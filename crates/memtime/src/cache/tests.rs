@@ -1,4 +1,5 @@
 use super::*;
+use crate::described;
 use crate::xpoint::{Xpoint, XpointParams};
 use proptest::prelude::*;
 use Kind::{Read, Write};
@@ -15,13 +16,13 @@ fn front(capacity: u64) -> XpointParams {
         write_response: Ps::from_ns(20),
         translation_miss: Ps::ZERO,
         start_gap: None,
-        ..XpointParams::optane_gen1()
+        ..described::xpoint()
     }
 }
 
 fn make(p: CacheParams, capacity: u64) -> Cache {
     let f = Xpoint::new(front(capacity)).unwrap();
-    let b = Xpoint::new(XpointParams::optane_gen1()).unwrap();
+    let b = Xpoint::new(described::xpoint::<XpointParams>()).unwrap();
     Cache::new(p, Box::new(f), Box::new(b)).unwrap()
 }
 
@@ -72,7 +73,7 @@ const SIZE: u64 = 1 << 20;
 
 #[test]
 fn hits_misses_and_dirty_victims_take_their_steps() {
-    let o = XpointParams::optane_gen1();
+    let o = described::xpoint::<XpointParams>();
     let far = |miss: bool, read: bool| {
         let t = o.beat + o.buffer_read + o.path;
         let m = if read { o.media_read } else { Ps::ZERO };
@@ -104,7 +105,7 @@ fn hits_misses_and_dirty_victims_take_their_steps() {
 
 #[test]
 fn tags_with_the_data_cost_a_front_read() {
-    let mut m = make(CacheParams::memory_mode(), SIZE);
+    let mut m = make(described::memory_mode::<CacheParams>(), SIZE);
     let l = latencies(&mut m, &[(Read, 0), (Read, 0), (Write, 0), (Write, SIZE)]);
     assert_eq!(l[1], 10);
     assert_eq!(l[2], 10 + 20);
@@ -169,7 +170,7 @@ fn parameters_of_cache_and_memories_change() {
         let e = m.set_parameter(at, key, value).unwrap_err().to_string();
         assert!(e.contains(hint), "{key}: {e}");
     }
-    let mut m = make(CacheParams::memory_mode(), SIZE);
+    let mut m = make(described::memory_mode::<CacheParams>(), SIZE);
     let e = m.set_parameter(at, "cache.tags.sram.latency", "1 ns");
     assert!(e.unwrap_err().to_string().contains("not in use"));
 }
@@ -182,7 +183,7 @@ fn bad_parameters() {
     assert!(bad(sram(64, 3), SIZE).contains("whole sets"));
     let p = CacheParams {
         ways: 2,
-        ..CacheParams::memory_mode()
+        ..described::memory_mode()
     };
     assert!(bad(p, SIZE).contains("SRAM"));
     let p = CacheParams {
@@ -202,7 +203,7 @@ proptest! {
         shape in 0usize..4,
         step in 1_000u64..100_000,
     ) {
-        let p = [CacheParams::memory_mode(), sram(64, 1), sram(64, 4), sram(256, 2)][shape].clone();
+        let p = [described::memory_mode::<CacheParams>(), sram(64, 1), sram(64, 4), sram(256, 2)][shape].clone();
         let size = 16384;
         let ops: Vec<_> = ops.iter().map(|(g, w, a, s)| {
             (*g, if *w { Write } else { Read }, a * 64, [64, 8][*s as usize])

@@ -1,10 +1,11 @@
 use super::*;
+use crate::described;
 use crate::xpoint::{Xpoint, XpointParams};
 use proptest::prelude::*;
 use Kind::{Read, Write};
 
 fn over_xpoint(params: CxlParams) -> Cxl {
-    let inner = Xpoint::new(XpointParams::optane_gen1()).unwrap();
+    let inner = Xpoint::new(described::xpoint::<XpointParams>()).unwrap();
     Cxl::new(params, Box::new(inner)).unwrap()
 }
 
@@ -15,7 +16,7 @@ fn over_fast(params: CxlParams) -> Cxl {
         write_queue: 2,
         path: Ps::from_ns(5),
         media_read: Ps::from_ns(20),
-        ..XpointParams::optane_gen1()
+        ..described::xpoint()
     });
     Cxl::new(params, Box::new(inner.unwrap())).unwrap()
 }
@@ -48,8 +49,8 @@ fn run(m: &mut Cxl, requests: &[(u64, Kind, u64)]) -> Vec<Completion> {
 
 #[test]
 fn idle_latency_is_link_plus_memory() {
-    let p = CxlParams::x8_gen5();
-    let x = XpointParams::optane_gen1();
+    let p = described::link::<CxlParams>();
+    let x = described::xpoint::<XpointParams>();
     let done = run(&mut over_xpoint(p.clone()), &[(1000, Read, 0)]);
     let inner = x.beat + x.translation_miss + x.media_read + x.buffer_read + x.path;
     // A header down, header and data up, 33 ps a byte.
@@ -63,7 +64,7 @@ fn idle_latency_is_link_plus_memory() {
 fn the_link_bounds_the_bandwidth() {
     let p = CxlParams {
         ps_per_byte: 1000,
-        ..CxlParams::x8_gen5()
+        ..described::link()
     };
     // 1 GB/s with headers: 80 ns each way for 64 bytes.
     let reads: Vec<_> = (0..1000).map(|i| (0, Read, i * 64)).collect();
@@ -84,7 +85,7 @@ fn the_link_bounds_the_bandwidth() {
 #[test]
 fn bad_parameters_and_report() {
     let bad = |f: fn(&mut CxlParams)| {
-        let mut p = CxlParams::x8_gen5();
+        let mut p = described::link::<CxlParams>();
         f(&mut p);
         p.validate().unwrap_err().to_string()
     };
@@ -92,7 +93,7 @@ fn bad_parameters_and_report() {
     assert!(bad(|p| p.header_bytes = 1000).contains("header_bytes"));
     assert!(bad(|p| p.latency_up = Ps::MAX_TIME).contains("latency_up"));
     assert!(bad(|p| p.ps_per_byte = u32::MAX).contains("ps_per_byte"));
-    let mut m = over_xpoint(CxlParams::x8_gen5());
+    let mut m = over_xpoint(described::link::<CxlParams>());
     assert!(m.submit(Ps::ZERO, req(0, Read, 1 << 37)).is_err());
     run(&mut m, &[(0, Read, 0), (0, Write, 64)]);
     let s = m.report(Ps::ZERO);
@@ -124,7 +125,7 @@ fn reports_look_ahead(
 
 #[test]
 fn background_energy_runs_up_to_the_report() {
-    let m = over_xpoint(CxlParams::x8_gen5());
+    let m = over_xpoint(described::link::<CxlParams>());
     let at = |ns| m.report(Ps::from_ns(ns)).regions[0].energy.clone().unwrap();
     assert_eq!(at(2000).background, 2.0 * at(1000).background);
     assert!(at(1000).background > 0.0);
@@ -132,7 +133,7 @@ fn background_energy_runs_up_to_the_report() {
 
 #[test]
 fn parameters_of_link_and_memory_change() {
-    let mut m = over_xpoint(CxlParams::x8_gen5());
+    let mut m = over_xpoint(described::link::<CxlParams>());
     let lone = |m: &mut Cxl, ns, addr| {
         let at = Ps::from_ns(ns);
         assert_eq!(m.submit(at, req(0, Read, addr)).unwrap(), Submit::Accepted);
@@ -149,7 +150,7 @@ fn parameters_of_link_and_memory_change() {
     m.set_parameter(at, "memory.path", "110 ns").unwrap();
     m.set_parameter(at, "media_read", "226 ns").unwrap();
     // Another line of the page whose translation is known.
-    let t = XpointParams::optane_gen1().translation_miss;
+    let t = described::xpoint::<XpointParams>().translation_miss;
     let after = lone(&mut m, 20_000, 1024);
     assert_eq!(after, before + Ps::from_ns(100 + 10 + 100) - t);
     let s = m.report(Ps::ZERO);
@@ -188,7 +189,7 @@ proptest! {
         fast: bool,
         step in 1_000u64..100_000,
     ) {
-        let p = CxlParams { credits, ..CxlParams::x8_gen5() };
+        let p = CxlParams { credits, ..described::link() };
         let make = || if fast { over_fast(p.clone()) } else { over_xpoint(p.clone()) };
         let ops: Vec<_> = ops.iter()
             .map(|(g, w, a)| (*g, if *w { Write } else { Read }, a * 64)).collect();

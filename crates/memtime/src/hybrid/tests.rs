@@ -1,4 +1,5 @@
 use super::*;
+use crate::described;
 use crate::xpoint::{Xpoint, XpointParams};
 use crate::Kind;
 use proptest::prelude::*;
@@ -14,13 +15,13 @@ fn dram() -> Box<dyn MemoryModel + Send> {
         media_slot: Ps::from_ns(20),
         media_write_interval: Ps::from_ns(40),
         start_gap: None,
-        ..XpointParams::optane_gen1()
+        ..described::xpoint()
     };
     Box::new(Xpoint::new(fast).unwrap())
 }
 
 fn nvmm() -> Box<dyn MemoryModel + Send> {
-    Box::new(Xpoint::new(XpointParams::optane_gen1()).unwrap())
+    Box::new(Xpoint::new(described::xpoint::<XpointParams>()).unwrap())
 }
 
 fn part(name: &str, base: u64, model: Box<dyn MemoryModel + Send>) -> Part {
@@ -57,7 +58,7 @@ fn run(m: &mut dyn MemoryModel, ops: &[(u64, bool, u64)]) -> Vec<Completion> {
 #[test]
 fn logs_of_all_parts_or_of_none() {
     let board = || {
-        let c = crate::Controller::new(crate::BoardParams::vc707()).unwrap();
+        let c = crate::Controller::new(described::board()).unwrap();
         Box::new(c) as Box<dyn MemoryModel + Send>
     };
     let size = board().capacity();

@@ -1,10 +1,11 @@
 use super::*;
+use crate::described;
 use crate::request::Kind;
 use crate::xpoint::{Xpoint, XpointParams};
 use proptest::prelude::*;
 
 fn dimms(n: u32, granularity: u64) -> Result<Interleaved, Error> {
-    let mut p = XpointParams::optane_gen1();
+    let mut p = described::xpoint::<XpointParams>();
     p.capacity = 1 << 20;
     p.start_gap = None;
     let way = |_| Ok(Box::new(Xpoint::new(p.clone())?) as Box<dyn MemoryModel + Send>);

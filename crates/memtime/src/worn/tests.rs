@@ -1,4 +1,5 @@
 use super::*;
+use crate::described;
 use crate::dram::{params::RefreshMode, preset::ddr3_1600k, Controller, ControllerParams};
 use crate::xpoint::{Xpoint, XpointParams};
 use proptest::prelude::*;
@@ -21,7 +22,7 @@ fn xpoint() -> Box<dyn MemoryModel + Send> {
         capacity: 1 << 16,
         wear: None,
         start_gap: None,
-        ..XpointParams::optane_gen1()
+        ..described::xpoint()
     };
     Box::new(Xpoint::new(p).unwrap())
 }

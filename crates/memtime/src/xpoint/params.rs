@@ -8,11 +8,6 @@ use crate::startgap::StartGapParams;
 use crate::units::{ps_text, Ps};
 use crate::wear::Endurance;
 
-const PS_750: Period = match Period::of_ps(750) {
-    Some(p) => p,
-    None => panic!(),
-};
-
 /// Parameters of a DIMM. Times are written with their unit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -153,65 +148,6 @@ impl XpointMigration {
 }
 
 impl XpointParams {
-    /// Optane DC persistent memory of generation 1, one DIMM of 128 GB.
-    ///
-    /// Sources: *line, buffers* Yang et al. (FAST 2020) and Wang et al. (MICRO
-    /// 2020): 256-byte lines, 16 KB each for reads and for combining;
-    /// *latencies* Wang et al. (data of VANS): pointer chases of 175 to 202,
-    /// 310 and 377 ns; *bandwidth* Yang et al. (data of OptaneStudy); *translation,
-    /// migration* Wang et al.: 16 MB in units of 4 KB, blocks of 64 KB, about
-    /// 14 k overwrites, 52 us; *energy* Lee et al. (ISCA 2009): 2.47 and 16.82
-    /// pJ a bit, PCM. See docs/xpoint.md for which value follows from which
-    /// measurement.
-    pub fn optane_gen1() -> XpointParams {
-        XpointParams {
-            capacity: 1 << 37,
-            clock: PS_750,
-            line_bytes: 256,
-            combine_lines: 64,
-            read_lines: 64,
-            read_ahead: 3,
-            // Twelve lines: enough to hide a translation miss at full speed.
-            read_queue: 48,
-            write_queue: 32,
-            path: Ps::from_ns(100),
-            beat: Ps::from_ns(3),
-            buffer_read: Ps::from_ns(80),
-            media_read: Ps::from_ns(126),
-            media_slot: Ps::from_ns(39),
-            media_write_interval: Ps::from_ns(112),
-            write_response: Ps::from_ns(90),
-            translation_entries: 4096,
-            translation_bytes: 4096,
-            translation_miss: Ps::from_ns(67),
-            start_gap: Some(StartGapParams {
-                region_lines: 1 << 29,
-                gap_interval: 28,
-                permute: Some(1),
-            }),
-            migration: Some(XpointMigration {
-                block_bytes: 1 << 16,
-                threshold: 14336,
-                line_time: Ps::from_ns(203),
-                spare_blocks: 256,
-            }),
-            wear: Some(XpointWear {
-                row_bytes: 4096,
-                endurance: Endurance::Normal {
-                    mean: 100_000_000,
-                    deviation_percent: 10,
-                    seed: 1,
-                },
-            }),
-            energy: Some(XpointEnergy {
-                read_pj: 5059,
-                write_pj: 34447,
-                background_mw: 4000,
-            }),
-            seed: 1,
-        }
-    }
-
     /// Checks all values.
     pub fn validate(&self) -> Result<(), Error> {
         let fail = |field, value: String, expected: &str| {

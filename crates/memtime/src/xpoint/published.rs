@@ -3,6 +3,7 @@
 use super::host::{bandwidth, Thread};
 use super::tests::{gen1, random, req};
 use super::*;
+use crate::described;
 use crate::interleaved::Interleaved;
 use Kind::{Read, Write};
 
@@ -290,7 +291,7 @@ fn accesses_of_threads_side_by_side() {
         let p = XpointParams {
             media_slot: Ps::from_ns(26),
             media_write_interval: Ps::from_ns(82),
-            ..XpointParams::optane_gen1()
+            ..described::xpoint()
         };
         Xpoint::new(p).unwrap()
     };

@@ -1,11 +1,12 @@
 //! The rules one by one. The published figures are in `published.rs`.
 
 use super::*;
+use crate::described;
 use proptest::prelude::*;
 use Kind::{Read, Write};
 
 pub(super) fn gen1() -> Xpoint {
-    Xpoint::new(XpointParams::optane_gen1()).unwrap()
+    Xpoint::new(described::xpoint::<XpointParams>()).unwrap()
 }
 
 pub(super) fn req(id: u64, kind: Kind, addr: u64) -> Request {
@@ -24,7 +25,7 @@ pub(super) fn random(i: u64, n: u64) -> u64 {
 
 #[test]
 fn idle_latencies_follow_from_the_parameters() {
-    let p = XpointParams::optane_gen1();
+    let p = described::xpoint::<XpointParams>();
     let mut d = gen1();
     let mut done = Vec::new();
     let mut one = |d: &mut Xpoint, t: u64, kind, addr| {
@@ -65,7 +66,7 @@ fn idle_latencies_follow_from_the_parameters() {
 fn complete_lines_leave_at_the_write_interval() {
     let p = XpointParams {
         start_gap: None,
-        ..XpointParams::optane_gen1()
+        ..described::xpoint()
     };
     let mut d = Xpoint::new(p.clone()).unwrap();
     for i in 0..32 {
@@ -107,7 +108,7 @@ fn plain() -> XpointParams {
         start_gap: None,
         migration: None,
         translation_miss: Ps::ZERO,
-        ..XpointParams::optane_gen1()
+        ..described::xpoint()
     }
 }
 
@@ -276,7 +277,7 @@ fn queues_fill_and_say_so() {
 
 #[test]
 fn wear_moves_and_energy_agree() {
-    let mut p = XpointParams::optane_gen1();
+    let mut p = described::xpoint::<XpointParams>();
     p.capacity = 1 << 16;
     p.start_gap = Some(crate::startgap::StartGapParams {
         region_lines: 64,
@@ -330,7 +331,7 @@ fn hot_blocks_move() {
             line_time: Ps::from_ns(500),
             spare_blocks: 3,
         }),
-        ..XpointParams::optane_gen1()
+        ..described::xpoint()
     };
     let mut d = Xpoint::new(p.clone()).unwrap();
     let (mut t, mut done, mut held) = (Ps::ZERO, Vec::new(), 0);
@@ -372,7 +373,7 @@ fn hot_blocks_move() {
 #[test]
 fn bad_parameters_and_requests() {
     let bad = |f: fn(&mut XpointParams)| {
-        let mut p = XpointParams::optane_gen1();
+        let mut p = described::xpoint::<XpointParams>();
         f(&mut p);
         Xpoint::new(p).unwrap_err().to_string()
     };
@@ -401,7 +402,7 @@ fn bad_parameters_and_requests() {
 
 #[test]
 fn parameters_survive_text() {
-    let p = XpointParams::optane_gen1();
+    let p = described::xpoint::<XpointParams>();
     let text = serde_json::to_string(&p).unwrap();
     assert!(text.contains("\"126 ns\""));
     assert_eq!(serde_json::from_str::<XpointParams>(&text).unwrap(), p);
@@ -551,7 +552,7 @@ proptest! {
 
 #[test]
 fn parameters_change_while_it_runs() {
-    let mut m = Xpoint::new(XpointParams::optane_gen1()).unwrap();
+    let mut m = Xpoint::new(described::xpoint::<XpointParams>()).unwrap();
     let at = Ps::from_ns(1000);
     m.set_parameter(at, "media_write_interval", "200 ns")
         .unwrap();

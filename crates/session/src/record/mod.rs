@@ -100,7 +100,7 @@ impl Recorder {
             name: o.program.display().to_string(),
             child,
             events: Events::new(reader),
-            caches: nagori_machine::caches(&m, MEMORY)?,
+            caches: nagori_config::parts::caches(&m, MEMORY)?,
             levels: levels.iter().map(|l| l.0.to_owned()).collect(),
             pages: Pages::new(MEMORY),
             harts: m.config.harts as usize,

@@ -4,11 +4,11 @@
 //! The code has what the front end's state depends on: branches, jumps, calls, returns and indirect
 //! jumps of both lengths at all alignments, more lines than L1I holds, loads.
 
-use crate::common::{bytes, i, r, s, u, Rng};
+use crate::common::{bytes, i, r, rocket, s, u, Rng};
 use crate::sides::{translator, Runner, CODE_BYTES};
 use nagori_hart::flat::Flat;
 use nagori_hart::world::Bus;
-use nagori_hart::{CodeCache, Hart, HartConfig, HartStats};
+use nagori_hart::{CodeCache, Hart, HartStats};
 use nagori_isa::Op::*;
 use std::collections::BTreeMap;
 
@@ -98,7 +98,7 @@ type Times = BTreeMap<u64, (u64, u64, HartStats)>;
 
 fn run(seed: u64, longest: usize, runner: &mut Runner<Flat>) -> Times {
     let mut rng = Rng::new(seed);
-    let config = HartConfig::rocket();
+    let config = rocket();
     let mut w = Flat::new(BASE, 4 << 20, 1, &config).expect("memory");
     let count = rng.pick(&[60, 400, 9000]);
     let (halves, at) = code(&mut rng, count);

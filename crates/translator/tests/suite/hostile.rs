@@ -3,11 +3,11 @@
 //! Translated code must do what the interpreter does, and nothing to the host.
 
 use crate::common::bare::{BASE, MEMORY};
-use crate::common::{bytes, csrr, csrw, i, n, s, Rng};
+use crate::common::{bytes, csrr, csrw, i, n, rocket, s, Rng};
 use crate::sides::{lock_step, translator, Runner, Side, CODE_BYTES};
 use nagori_hart::flat::Flat;
 use nagori_hart::world::Bus;
-use nagori_hart::{CodeCache, Exit, Hart, HartConfig};
+use nagori_hart::{CodeCache, Exit, Hart};
 use nagori_isa::Op;
 
 /// The trap handler: goes on at x8, without the instruction that trapped.
@@ -44,7 +44,7 @@ const PLACES: [u64; 24] = [
 ];
 
 fn side(hostile: u32, place: u64, timed: bool, runner: Runner<Flat>) -> Side<Flat> {
-    let config = HartConfig::rocket();
+    let config = rocket();
     let w = Flat::new(BASE, MEMORY, 1, &config).expect("memory");
     let put = |at: u64, words: &[u32]| {
         w.ram()

@@ -5,12 +5,12 @@
 use crate::common::bare::{Bare, BASE, TRAP};
 use crate::common::gen::{block_address, Image, Program};
 use crate::common::qemu::{set_up_with, Way};
-use crate::common::{i, n, s, Rng};
+use crate::common::{i, n, rocket, s, Rng};
 use nagori_hart::config::Replacement;
 use nagori_hart::engine::{Engine, NoEngine};
 use nagori_hart::flat::Flat;
 use nagori_hart::world::{Bus, World};
-use nagori_hart::{CodeCache, Hart, HartConfig, HartStats};
+use nagori_hart::{CodeCache, Hart, HartStats};
 use nagori_isa::Op::*;
 use nagori_translator::{Options, Translator};
 
@@ -135,7 +135,7 @@ fn run<E: Engine<Flat>>(
     code: bool,
     engine: &mut E,
 ) -> Ran {
-    let mut config = HartConfig::rocket();
+    let mut config = rocket();
     config.l1d.replacement = replacement;
     config.l1i.replacement = replacement;
     let mut b = Bare::new(config, true, words);
@@ -258,7 +258,7 @@ fn programs_behind_page_tables() {
             paged: true,
             slice: 200,
         };
-        let mut config = HartConfig::rocket();
+        let mut config = rocket();
         for cache in [&mut config.l1d, &mut config.l1i] {
             cache.replacement = policy;
             // Small, so that much is replaced.

@@ -10,7 +10,25 @@ pub mod qemu;
 pub mod smp;
 pub mod worlds;
 
+use nagori_config::{Library, Machine, DEFAULT_MACHINE};
+use nagori_hart::config::{Ext, Extensions, HartConfig};
 use nagori_isa::{encode, Inst, Op};
+use std::sync::LazyLock;
+
+static ROCKET: LazyLock<HartConfig> = LazyLock::new(|| {
+    let board = Machine::load(&Library::default(), DEFAULT_MACHINE, &[]).expect("a description");
+    HartConfig {
+        // Its walker sets no bits.
+        isa: Extensions::ALL.without(Ext::Svadu),
+        triggers: 4,
+        ..board.hart().expect("a core")
+    }
+});
+
+/// The core of the reference board with all extensions but Svadu, and with triggers.
+pub fn rocket() -> HartConfig {
+    ROCKET.clone()
+}
 
 /// SplitMix64: the same numbers on every host.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use super::gen::{Image, BASE, STATE_BYTES};
 use super::guest::{Sv39, USER_ALL};
-use super::{bytes, csrw, env, i, n, Rng};
+use super::{bytes, csrw, env, i, n, rocket, Rng};
 use nagori_hart::engine::Engine;
 use nagori_hart::flat::Flat;
 use nagori_hart::trap::cause;
@@ -73,7 +73,7 @@ pub const WAYS: [Way; 6] = [
 
 /// A hart before a program, and where it ends.
 pub fn set_up(image: &Image, way: Way) -> (Flat, Hart, u64) {
-    set_up_with(image, way, HartConfig::rocket())
+    set_up_with(image, way, rocket())
 }
 
 /// As [`set_up`], with another core.

@@ -1,6 +1,6 @@
 //! Several harts over one memory: the machine, and programs for it.
 
-use super::{bytes, i, li, n, rm, s, Rng};
+use super::{bytes, i, li, n, rm, rocket, s, Rng};
 use nagori_hart::engine::{Engine, NoEngine};
 use nagori_hart::flat::Flat;
 use nagori_hart::lines::LineState;
@@ -31,7 +31,7 @@ impl Machine {
 impl<E: Engine<Flat>> Machine<E> {
     /// As [`Machine::new`], with an engine for each hart.
     pub fn with_engines(programs: &[Vec<u32>], timed: bool, engine: impl Fn() -> E) -> Self {
-        Self::with_core(HartConfig::rocket(), programs, timed, engine)
+        Self::with_core(rocket(), programs, timed, engine)
     }
 
     /// As [`Machine::with_engines`], with another core; lines take longer if it does not wait for loads.

@@ -1,5 +1,6 @@
 //! Worlds that watch: flat memory with a record of traps and a bound on work.
 
+use super::rocket;
 use nagori_hart::config::{
     Drain, FirstConfig, HintConfig, Pipes, PrefetchConfig, Prefetcher, StoresConfig,
 };
@@ -120,7 +121,7 @@ impl World for Watched {
 
 /// A core, for some numbers one that does not wait for loads, alone or two instructions at a time.
 pub fn core(number: u64) -> HartConfig {
-    let mut c = HartConfig::rocket();
+    let mut c = rocket();
     if number / 4 % 2 == 1 {
         c.timing.lfb = 3;
     }

@@ -1,14 +1,18 @@
-//! Converts a checked description to the parameters of the parts.
+//! From a checked description to the parameters of harts and caches.
 
-use super::MachineError;
-use nagori_config::{IomapKind, Machine as Resolved, TlbConfig};
+use crate::cache::WritePolicy;
+use crate::iomap::IomapKind;
+use crate::stores::HintedStore;
+use crate::types::{CacheConfig, CoreConfig, MachineConfig, TlbConfig};
+use crate::{ConfigError, Machine};
 use nagori_hart::config::{
-    CacheGeometry, CoreTiming, Ext, FirstConfig, HartConfig, HintConfig, LevelConfig,
-    PredictorGeometry, PrefetchConfig, StoresConfig, TlbGeometry,
+    CacheGeometry, CoreTiming, Ext, FirstConfig, HartConfig, HintConfig, LevelConfig, StoresConfig,
+    TlbGeometry,
 };
 use nagori_hart::lines::standalone::Standalone;
+use serde::de::DeserializeOwned;
 
-fn cache(c: &nagori_config::CacheConfig) -> CacheGeometry {
+fn cache(c: &CacheConfig) -> CacheGeometry {
     CacheGeometry {
         sets: c.sets() as u32,
         ways: c.ways,
@@ -18,8 +22,8 @@ fn cache(c: &nagori_config::CacheConfig) -> CacheGeometry {
 }
 
 /// Outer cache levels.
-pub fn levels(c: &nagori_config::MachineConfig) -> Vec<LevelConfig> {
-    let level = |l: &nagori_config::LevelConfig| LevelConfig {
+pub fn levels(c: &MachineConfig) -> Vec<LevelConfig> {
+    let level = |l: &crate::cache::LevelConfig| LevelConfig {
         geometry: CacheGeometry {
             sets: l.sets() as u32,
             ways: l.ways,
@@ -30,21 +34,21 @@ pub fn levels(c: &nagori_config::MachineConfig) -> Vec<LevelConfig> {
         latency: l.latency,
         probe_latency: l.probe_latency,
         inclusion: l.inclusion,
-        write_through: l.write == nagori_config::WritePolicy::Through,
+        write_through: l.write == WritePolicy::Through,
         mshrs: l.mshrs.unwrap_or(0),
         banks: l.banks,
         bank_cycles: l.bank_cycles,
-        prefetch: prefetch(&l.traffic()),
+        prefetch: l.prefetch(),
     };
     c.levels().into_iter().map(|(_, l)| level(l)).collect()
 }
 
 /// MSHRs and prefetchers of the first-level caches for data and for instructions, of a core. Its line fill buffers are
 /// the MSHRs of L1D.
-pub fn first(c: &nagori_config::MachineConfig, core: &CoreTiming) -> [FirstConfig; 2] {
+pub fn first(c: &MachineConfig, core: &CoreTiming) -> [FirstConfig; 2] {
     let [data, inst] = [(&c.l1d, core.lfb), (&c.l1i, 0)].map(|(l, buffers)| FirstConfig {
         mshrs: l.mshrs.unwrap_or(buffers),
-        prefetch: prefetch(&l.traffic()),
+        prefetch: l.prefetch(),
         stores: StoresConfig::default(),
     });
     let stores = stores(c);
@@ -52,16 +56,16 @@ pub fn first(c: &nagori_config::MachineConfig, core: &CoreTiming) -> [FirstConfi
 }
 
 /// Store buffers, and what hints of Zihintntl do where harts have them.
-fn stores(c: &nagori_config::MachineConfig) -> StoresConfig {
+fn stores(c: &MachineConfig) -> StoresConfig {
     let bits = |names: &[String]| {
         let all = names.iter().filter_map(|n| c.cache_bit(n));
         all.fold(0, |bits, b| bits | 1 << b)
     };
     let (b, n) = (&c.store_buffer, &c.nontemporal);
-    let hint = |h: &nagori_config::HintConfig| HintConfig {
+    let hint = |h: &crate::stores::HintConfig| HintConfig {
         last: bits(&h.last),
         bypass: bits(&h.bypass),
-        combines: h.store == nagori_config::HintedStore::WriteCombining,
+        combines: h.store == HintedStore::WriteCombining,
     };
     let none = [HintConfig::default(); 4];
     StoresConfig {
@@ -82,16 +86,6 @@ fn stores(c: &nagori_config::MachineConfig) -> StoresConfig {
     }
 }
 
-fn prefetch(t: &nagori_config::Traffic) -> PrefetchConfig {
-    PrefetchConfig {
-        prefetcher: t.prefetcher,
-        degree: t.degree,
-        distance: t.distance,
-        entries: t.entries,
-        confidence: t.confidence,
-    }
-}
-
 fn tlb(t: &TlbConfig) -> TlbGeometry {
     TlbGeometry {
         sectors: t.sectors,
@@ -100,32 +94,18 @@ fn tlb(t: &TlbConfig) -> TlbGeometry {
     }
 }
 
-/// The caches of a machine alone, in front of a memory of a number of bytes: without time, so without
-/// prefetchers and miss status holding registers.
-pub fn caches(r: &Resolved, bytes: u64) -> Result<Standalone, MachineError> {
-    let hart = hart_config(r)?;
-    let first = (hart.l1i, hart.l1d);
-    Ok(Standalone::new(
-        r.config.harts as usize,
-        first,
-        &levels(&r.config),
-        bytes,
-    ))
+/// Costs of a core's pipeline. What the core's caches cost beside others is the machine's to say.
+pub fn timing(core: &CoreConfig) -> Result<CoreTiming, ConfigError> {
+    let mut timing: CoreTiming = known(core, core.timing_values())?;
+    timing.pipes = known(core, core.pipe_values())?;
+    Ok(timing)
 }
 
-/// Parameters of every hart.
-pub fn hart_config(r: &Resolved) -> Result<HartConfig, MachineError> {
-    let c = &r.config;
-    let core = |e: serde_json::Error| MachineError::Core {
-        core: r.core.name.clone(),
-        problem: e.to_string(),
-    };
-    let mut timing: CoreTiming = serde_json::from_value(r.core.timing_values()).map_err(core)?;
+/// Parameters of every hart of a machine with a core.
+pub fn hart(c: &MachineConfig, core: &CoreConfig) -> Result<HartConfig, ConfigError> {
+    let mut timing = timing(core)?;
     // The hub's probes cost nothing where there is no second core to probe.
     timing.hub = if c.harts > 1 { c.hub_cycles } else { 0 };
-    timing.pipes = serde_json::from_value(r.core.pipe_values()).map_err(core)?;
-    let predictor: PredictorGeometry =
-        serde_json::from_value(r.core.predictor_values()).map_err(core)?;
     Ok(HartConfig {
         isa: c.extensions(),
         asid_bits: c.asid_bits,
@@ -142,7 +122,27 @@ pub fn hart_config(r: &Resolved) -> Result<HartConfig, MachineError> {
         l1i: cache(&c.l1i),
         dtlb: tlb(&c.dtlb),
         itlb: tlb(&c.itlb),
-        predictor,
+        predictor: known(core, core.predictor_values())?,
         timing,
+    })
+}
+
+/// The caches of a machine alone, in front of a memory of a number of bytes: without time, so without
+/// prefetchers and miss status holding registers.
+pub fn caches(m: &Machine, bytes: u64) -> Result<Standalone, ConfigError> {
+    let hart = m.hart()?;
+    let first = (hart.l1i, hart.l1d);
+    let harts = m.config.harts as usize;
+    Ok(Standalone::new(harts, first, &levels(&m.config), bytes))
+}
+
+/// A table of a core description as the parameters that it names.
+fn known<T: DeserializeOwned>(
+    core: &CoreConfig,
+    table: serde_json::Value,
+) -> Result<T, ConfigError> {
+    serde_json::from_value(table).map_err(|e| ConfigError::Core {
+        core: core.name.clone(),
+        problem: e.to_string(),
     })
 }
