@@ -52,7 +52,7 @@ impl Hart {
     /// behind it once more.
     #[inline(always)]
     pub(crate) fn fetched_again<W: World>(&mut self, w: &mut W, at: RunPoint) {
-        if at.quiet {
+        if at.quiet() {
             self.halfway.replays = 0;
         } else if self.halfway.replays != 0 {
             self.repeat_branches(w, at);
@@ -62,14 +62,14 @@ impl Hart {
     #[cold]
     fn repeat_branches<W: World>(&mut self, w: &mut W, at: RunPoint) {
         let again = std::mem::take(&mut self.halfway.replays);
-        if again & LINE_AGAIN != 0 && at.splits {
+        if again & LINE_AGAIN != 0 && at.splits() {
             // Its two packets are fetched anew.
             self.cycle += 1;
         }
         for _ in 0..u32::from(again & WALK_AGAIN != 0) + u32::from(again & LINE_AGAIN != 0) {
             let mut packet = None;
             // Behind one that is predicted to be taken, other packets follow.
-            if at.branch == 0 || !self.predictor.repeats(at.pc, at.branch, &mut packet) {
+            if at.branch() == 0 || !self.predictor.repeats(at.pc, at.branch(), &mut packet) {
                 self.repeat_others(w, at, packet);
             }
         }
@@ -100,7 +100,7 @@ impl Hart {
             if t.kind != Kind::Branch || u64::from(t.last) >= window(pc) {
                 break;
             }
-            let known = at.branch != 0 && t.last <= at.branch;
+            let known = at.branch() != 0 && t.last <= at.branch();
             if !known && self.predictor.repeats(pc, t.last, &mut packet) {
                 break;
             }

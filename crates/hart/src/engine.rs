@@ -285,13 +285,22 @@ struct Moved {
     float: bool,
     /// Extended by its sign.
     signed: bool,
-    /// Bits that are set above a number of half the length.
-    boxed: u64,
 }
 
+/// [`Moved`] of each operation; of those that are no such access it means nothing.
+static MOVED: [Moved; nagori_isa::ALL.len()] = {
+    let mut all = [Moved::of(nagori_isa::Op::Ld); nagori_isa::ALL.len()];
+    let mut i = 0;
+    while i < all.len() {
+        let op = nagori_isa::ALL[i];
+        all[op as usize] = Moved::of(op);
+        i += 1;
+    }
+    all
+};
+
 impl Moved {
-    #[inline(always)]
-    fn of(op: nagori_isa::Op) -> Moved {
+    const fn of(op: nagori_isa::Op) -> Moved {
         use nagori_isa::Op::*;
         let (size, store, float, signed) = match op {
             Lb => (1, false, false, true),
@@ -310,13 +319,21 @@ impl Moved {
             Fsd => (8, true, true, false),
             _ => (8, false, false, false),
         };
-        let boxed = if size == 4 { u64::MAX << 32 } else { 0 };
         Moved {
             size,
             store,
             float,
             signed,
-            boxed,
+        }
+    }
+
+    /// Bits that are set above a number of half the length.
+    #[inline(always)]
+    fn boxed(self) -> u64 {
+        if self.size == 4 {
+            u64::MAX << 32
+        } else {
+            0
         }
     }
 }
@@ -409,7 +426,7 @@ impl Hart {
     pub fn exec_miss<W: World, M: Mode>(&mut self, w: &mut W, p: &PreOp, i: usize, pc: u64) -> End {
         let va = self.x[(p.rs1 & 31) as usize].wrapping_add(p.imm as i64 as u64);
         let at = RunPoint::of(p, pc);
-        let access = Moved::of(p.op);
+        let access = MOVED[p.op as usize];
         let size = access.size;
         let done = if access.store {
             M::store_begins(self, va);
@@ -433,7 +450,7 @@ impl Hart {
                     v
                 };
                 if access.float {
-                    self.f[(p.rd & 31) as usize] = v | access.boxed;
+                    self.f[(p.rd & 31) as usize] = v | access.boxed();
                 } else {
                     self.x[(p.rd & 63) as usize] = v;
                 }
@@ -495,7 +512,7 @@ impl Hart {
         pc: u64,
     ) -> Result<(), NotNow> {
         if first {
-            let fetched = self.fetch_line(w, pc, pc, RunPoint::new(0, pc));
+            let fetched = self.fetch_line(w, pc, pc, RunPoint::begin(pc));
             self.start_waits |= fetched.is_err();
             return fetched;
         }

@@ -1,6 +1,6 @@
 //! Places in blocks: where an instruction stands, and where a hart has left a block.
 
-use crate::preop::{PreOp, QUIET};
+use crate::preop::{PreOp, QUIET, SPLIT};
 use crate::trap::{Trap, Undone};
 use serde::{Deserialize, Serialize};
 
@@ -73,29 +73,28 @@ impl Resume {
     }
 }
 
-/// Where in a run of instructions something happens: cycles since the hart's
-/// `cycle` was last brought up to date, and the program counter.
+/// Where in a run of instructions something happens. Two registers of the host.
 #[derive(Clone, Copy, Debug)]
 pub struct RunPoint {
+    /// The program counter.
     pub(crate) pc: u64,
-    offset: u32,
-    /// See [`QUIET`].
-    pub(crate) quiet: bool,
-    /// See [`PreOp::splits`] and [`PreOp::branch`].
-    pub(crate) splits: bool,
-    pub(crate) branch: u8,
+    /// From bit 0 on cycles since the hart's `cycle` was last brought up to date, from 16 on the instruction's flags,
+    /// from 24 on [`PreOp::branch`].
+    bits: u32,
 }
 
 impl RunPoint {
+    /// At no instruction of a block, without cycles since then.
     #[inline(always)]
-    pub(crate) fn new(offset: u64, pc: u64) -> Self {
-        RunPoint {
-            pc,
-            offset: offset as u32,
-            quiet: false,
-            splits: false,
-            branch: 0,
-        }
+    pub(crate) fn begin(pc: u64) -> Self {
+        RunPoint { pc, bits: 0 }
+    }
+
+    /// At the same time in front of another instruction.
+    #[inline(always)]
+    pub(crate) fn as_of(self, pc: u64) -> Self {
+        let bits = self.bits & 0xffff;
+        RunPoint { pc, bits }
     }
 
     /// At an instruction of the block at a pc.
@@ -103,15 +102,30 @@ impl RunPoint {
     pub(crate) fn of(p: &PreOp, pc: u64) -> Self {
         RunPoint {
             pc: pc.wrapping_add(p.off.into()),
-            offset: p.cost.into(),
-            quiet: p.flags & QUIET != 0,
-            splits: p.splits(),
-            branch: p.branch,
+            bits: u32::from(p.cost) | u32::from(p.flags) << 16 | u32::from(p.branch) << 24,
         }
     }
 
     #[inline(always)]
     pub(crate) fn offset(self) -> u64 {
-        self.offset.into()
+        u64::from(self.bits & 0xffff)
+    }
+
+    /// See [`QUIET`].
+    #[inline(always)]
+    pub(crate) fn quiet(self) -> bool {
+        self.bits >> 16 & u32::from(QUIET) != 0
+    }
+
+    /// See [`PreOp::splits`].
+    #[inline(always)]
+    pub(crate) fn splits(self) -> bool {
+        self.bits >> 16 & u32::from(SPLIT) != 0
+    }
+
+    /// See [`PreOp::branch`].
+    #[inline(always)]
+    pub(crate) fn branch(self) -> u8 {
+        (self.bits >> 24) as u8
     }
 }

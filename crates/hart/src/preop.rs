@@ -5,11 +5,24 @@ use crate::operands::{operands, orders, Near};
 use crate::pending::overlap_bits;
 use nagori_isa::{Extensions, Format, Inst, Op};
 
-/// An instruction ready to execute.
+/// An instruction ready to execute. `cost`, `flags` and `branch` are side by side, as a
+/// [`RunPoint`](crate::place::RunPoint) has them.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub struct PreOp {
+    /// Immediate; of a multiplication or division a [`Long`](crate::pipeline::Long).
+    pub imm: i32,
     /// What it does.
     pub op: Op,
+    /// Bytes from the start of the block.
+    pub off: u16,
+    /// Cycles from the start of the block to this instruction's issue.
+    pub cost: u16,
+    /// See the flag constants.
+    pub flags: u8,
+    /// Bytes to the last half of the branch that ends the block, if that is fetched once more with this instruction,
+    /// and in the same page; else 0.
+    pub branch: u8,
     /// Destination; an integer destination x0 is [`SINK`].
     pub rd: u8,
     /// First source, or the immediate of a CSR instruction.
@@ -21,19 +34,8 @@ pub struct PreOp {
     pub rs3: u8,
     /// Rounding mode; of what loads see [`PreOp::packets_before`], of an atomic the ordering bits below that.
     pub rm: u8,
-    /// See the flag constants.
-    pub flags: u8,
     /// Length in bytes; [`ILLEGAL_LEN`] marks a word that does not decode.
     pub len: u8,
-    /// Immediate; of a multiplication or division a [`Long`](crate::pipeline::Long).
-    pub imm: i32,
-    /// Bytes from the start of the block.
-    pub off: u16,
-    /// Cycles from the start of the block to this instruction's issue.
-    pub cost: u16,
-    /// Bytes to the last half of the branch that ends the block, if that is fetched once more with this instruction,
-    /// and in the same page; else 0.
-    pub branch: u8,
 }
 
 /// The instruction's last byte is the first of the block in its line.

@@ -65,7 +65,7 @@ impl Hart {
         self.halfway.flushed = None;
         self.halfway.replays = 0;
         self.halfway.hint = None;
-        let at = RunPoint::new(0, self.pc);
+        let at = RunPoint::begin(self.pc);
         self.abandon_fill(w, at);
         let interrupt = code & cause::INTERRUPT != 0;
         let bit = code & 63;

@@ -231,7 +231,8 @@ impl Surroundings {
 
     /// As [`MemPort::transfer`], for whatever is not the read of a hart that runs alone.
     #[inline(never)]
-    fn transfer_any(&mut self, req: &LineRequest, write: bool) -> Transfer {
+    fn transfer_any(&mut self, req: LineRequest, write: bool) -> Transfer {
+        let req = &req;
         if !write && self.would_hit(req) {
             return Transfer::Done(req.cycle);
         }
@@ -463,7 +464,7 @@ impl MemPort for Surroundings {
             self.count_line(req, Kind::Read);
             return Transfer::Done(self.answer_at_once(req, Kind::Read));
         }
-        self.transfer_any(req, write)
+        self.transfer_any(*req, write)
     }
     fn post_line(&mut self, req: &LineRequest) {
         self.count_line(req, Kind::Write);

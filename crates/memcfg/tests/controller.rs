@@ -236,7 +236,7 @@ fn idle_latencies_add_up() {
         let (mut c, d) = controller(name, &["controller.refresh=off"]);
         let t = d.resolve_timings().unwrap();
         let get = |n: &str| t.iter().find(|t| t.0 == n).map(|t| u64::from(t.1));
-        let clocks = |n: u64| Ps::of_clock(n, d.clock);
+        let clocks = |n: u64| d.clock.edge(n);
         let data = u64::from(d.clocks("read_data", &d.read_data, &t).unwrap());
         let (rcd, rp) = (get("tRCD").unwrap(), get("tRP").unwrap());
         // The time between two is long enough for tRAS and a multiple of the clock.
@@ -284,7 +284,7 @@ fn a_dirty_row_costs_the_cell_write() {
         let rows_away = c.capacity() / 2;
         assert_eq!(
             idle_read(&mut c, far(2), rows_away),
-            Ps::of_clock(want, d.clock),
+            d.clock.edge(want),
             "{name}"
         );
     }

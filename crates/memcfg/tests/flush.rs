@@ -125,7 +125,7 @@ fn every_write_has_its_command(
         .flat_map(|p| vec![p.clock; usize::from(p.channels)])
         .collect();
     for c in log.iter().filter(|c| is_write(c)) {
-        let t = Ps::of_clock(c.clock, clocks[usize::from(c.channel)]);
+        let t = clocks[usize::from(c.channel)].edge(c.clock);
         prop_assert!(
             t < over,
             "{}: a write at {} and the end at {}",
@@ -236,7 +236,7 @@ fn cells_are_written_where_closing_a_row_does_it() {
             m.take_commands(&mut log);
             let last = log.iter().rfind(|c| c.op == Command::Pre).unwrap();
             let clock = last.clock + of("tRP") + of("tWP");
-            assert_eq!(end, Ps::of_clock(clock, device.clock), "{name}");
+            assert_eq!(end, device.clock.edge(clock), "{name}");
         }
     }
 }

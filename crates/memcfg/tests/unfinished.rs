@@ -70,7 +70,7 @@ fn a_write_is_unfinished_until_its_column_command() {
         let last = log
             .iter()
             .rfind(|c| matches!(c.op, Command::Wr | Command::WrA));
-        let column = Ps::of_clock(last.unwrap().clock, m.clock());
+        let column = m.clock().edge(last.unwrap().clock);
         let mut m = build(name);
         submit(&mut m, Ps::ZERO, request(7, 3, Kind::Write));
         assert_eq!(m.unfinished_writes(column).unwrap(), [7], "{name}");

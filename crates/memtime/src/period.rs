@@ -89,7 +89,7 @@ impl Period {
 
     /// The time of edge `n`, or the end of time if the edge is later.
     #[inline(always)]
-    pub const fn edge(self, n: u64) -> Ps {
+    pub const fn edge(&self, n: u64) -> Ps {
         if self.den.divisor() == 1 {
             return Ps(n.saturating_mul(self.num.divisor()));
         }
@@ -97,7 +97,7 @@ impl Period {
     }
 
     #[inline]
-    const fn edge_of_fraction(self, n: u64) -> Ps {
+    const fn edge_of_fraction(&self, n: u64) -> Ps {
         // n = q * den + r, so only r periods, less than `num`, are a fraction.
         let (q, r) = self.den.div_rem(n);
         let part = match r.checked_mul(self.num.divisor()) {
@@ -112,7 +112,7 @@ impl Period {
     /// The number of the first edge at or after `t`. Durations are converted to counts by the same
     /// rule: the fewest clocks that last at least as long.
     #[inline(always)]
-    pub const fn edge_from(self, t: Ps) -> u64 {
+    pub const fn edge_from(&self, t: Ps) -> u64 {
         if self.den.divisor() == 1 {
             return self.num.div_ceil(t.0);
         }
@@ -125,7 +125,7 @@ impl Period {
 
     /// The number of the last edge at or before `t`: the number of ticks completed then.
     #[inline(always)]
-    pub const fn edge_until(self, t: Ps) -> u64 {
+    pub const fn edge_until(&self, t: Ps) -> u64 {
         if self.den.divisor() == 1 {
             return self.num.div_rem(t.0).0;
         }
@@ -134,7 +134,7 @@ impl Period {
 
     /// t / period, rounded down.
     #[inline]
-    const fn edges_of_fraction(self, t: u64) -> u64 {
+    const fn edges_of_fraction(&self, t: u64) -> u64 {
         // t = q * num + r, and a period is at least 1 ps, so nothing here exceeds `t`.
         let (q, r) = self.num.div_rem(t);
         let part = match r.checked_mul(self.den.divisor()) {

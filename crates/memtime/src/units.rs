@@ -66,12 +66,6 @@ impl Ps {
         period.edge_from(self)
     }
 
-    /// The time of clock edge `n`.
-    #[inline]
-    pub const fn of_clock(n: u64, period: Period) -> Ps {
-        period.edge(n)
-    }
-
     /// `self + other`, or [`Ps::NEVER`].
     pub const fn saturating_add(self, other: Ps) -> Ps {
         Ps(self.0.saturating_add(other.0))
@@ -227,6 +221,6 @@ mod tests {
         assert_eq!(Ps::from_ns(1000).clocks_ceil(p), 200);
         assert_eq!(Ps(5001).clocks_ceil(p), 2);
         assert_eq!(Ps::ZERO.clocks_ceil(p), 0);
-        assert_eq!(Ps::of_clock(1480, p), Ps::from_ns(7400));
+        assert_eq!(p.edge(1480), Ps::from_ns(7400));
     }
 }

@@ -182,7 +182,7 @@ pub(crate) fn take_logs<'a>(parts: impl Iterator<Item = &'a mut Boxed>, into: &m
     }
     into[start..].sort_by_key(|c| {
         let clock = clocks[usize::from(c.channel)];
-        (Ps::of_clock(c.clock, clock), c.channel)
+        (clock.edge(c.clock), c.channel)
     });
 }
 

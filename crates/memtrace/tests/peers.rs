@@ -184,7 +184,7 @@ fn play(
     let mode = match play {
         Saturated => drive::Mode::Saturated { per_clock: 1 },
         Paced(n) => drive::Mode::Paced {
-            interval: Ps::of_clock(n, clock),
+            interval: clock.edge(n),
         },
         Dependent => drive::Mode::Dependent { think: Ps::ZERO },
     };

@@ -30,20 +30,20 @@ impl Clock {
 
     /// The value of this clock's counter at `t`: completed ticks.
     #[inline(always)]
-    pub const fn ticks_at(self, t: Ps) -> u64 {
+    pub const fn ticks_at(&self, t: Ps) -> u64 {
         self.period.edge_until(t)
     }
 
     /// The first instant at which the counter shows `tick`; [`Ps::NEVER`] if
     /// that is beyond the end of time.
     #[inline(always)]
-    pub const fn time_of(self, tick: u64) -> Ps {
+    pub const fn time_of(&self, tick: u64) -> Ps {
         self.period.edge(tick)
     }
 
     /// The first tick at or after `t`; the greatest number for [`Ps::NEVER`].
     #[inline(always)]
-    pub const fn tick_from(self, t: Ps) -> u64 {
+    pub const fn tick_from(&self, t: Ps) -> u64 {
         match t {
             Ps::NEVER => u64::MAX,
             t => self.period.edge_from(t),

@@ -90,7 +90,7 @@ impl Run {
     }
 
     fn time(&self, clock: u64) -> Ps {
-        Ps::of_clock(clock, self.memory.params().clock)
+        self.memory.params().clock.edge(clock)
     }
 
     fn submit(

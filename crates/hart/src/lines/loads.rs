@@ -97,7 +97,7 @@ impl Hart {
         self.cycle = until.saturating_sub(at.offset()).max(start);
         self.stats.memory_stall_cycles += self.cycle - start;
         if w.attributes() && self.cycle > start {
-            let by = RunPoint::new(at.offset(), pc);
+            let by = at.as_of(pc);
             let req = self.line_request(by, 0, line, LineKind::Load);
             self.attribute(w, &req, start, false);
         }

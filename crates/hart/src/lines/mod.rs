@@ -187,7 +187,7 @@ impl Hart {
             // It belongs to the transfer that follows.
             self.waited += waited;
         } else {
-            let at = RunPoint::new(0, self.pc);
+            let at = RunPoint::begin(self.pc);
             let req = self.line_request(at, 0, a.line, a.kind);
             self.attribute(w, &req, start, a.write);
         }
@@ -368,7 +368,7 @@ impl Hart {
             return true;
         };
         self.yield_at = bus_limit;
-        let at = RunPoint::new(0, self.pc);
+        let at = RunPoint::begin(self.pc);
         if !w.coherence().has_begun(self.id, Side::of(kind), line) {
             // A prefetch may have brought the line: the instruction looks it up again.
             self.halfway.fill = None;

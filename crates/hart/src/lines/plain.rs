@@ -47,16 +47,15 @@ impl Hart {
             Some((l, i)) if l == line => i,
             _ => self.make_room(w, line, kind, present, at)?,
         };
-        // This is not repeated if the rest has to be tried again.
-        self.halfway.refill = Some((line, index));
         let asked = self.cycle + at.offset();
-        let mut others = false;
-        if w.coherence().l1d.len() > 1 {
-            others = self.collect_dirty(w, line, at)?.there;
-        }
-        self.bus_free(at)?;
-        let penalty = self.config.timing.l1d_penalty();
-        self.read_line(w, line, kind, (0, penalty), at)?;
+        let others = match self.bring_plain(w, line, kind, at) {
+            Ok(others) => others,
+            Err(NotNow) => {
+                // Making room is not repeated.
+                self.halfway.refill = Some((line, index));
+                return Err(NotNow);
+            }
+        };
         (self.halfway.refill, self.halfway.fill) = (None, None);
         let write = kind == LineKind::Store;
         let c = w.coherence();
@@ -87,6 +86,25 @@ impl Hart {
         }
         self.end_fill(w, at);
         Ok(index)
+    }
+
+    /// Reads a line, after another hart that has it dirty has written it back. Returns whether others have it.
+    #[inline(always)]
+    fn bring_plain<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        line: u64,
+        kind: LineKind,
+        at: RunPoint,
+    ) -> Result<bool, NotNow> {
+        let mut others = false;
+        if w.coherence().l1d.len() > 1 {
+            others = self.collect_dirty(w, line, at)?.there;
+        }
+        self.bus_free(at)?;
+        let penalty = self.config.timing.l1d_penalty();
+        self.read_line(w, line, kind, (0, penalty), at)?;
+        Ok(others)
     }
 
     /// The entry of L1D for a line, whose former line leaves it.

@@ -48,7 +48,7 @@ impl<const PLAIN: bool> Mode for Timed<PLAIN> {
         if h.pending != 0 {
             h.await_pending(ops);
         }
-        let fetched = h.fetch_line(w, pc, pc, RunPoint::new(0, pc));
+        let fetched = h.fetch_line(w, pc, pc, RunPoint::begin(pc));
         h.start_waits |= fetched.is_err();
         if fetched.is_ok() && ops[0].splits() {
             h.await_packet();

@@ -37,7 +37,8 @@ impl Controller {
         if !self.knows_lives() {
             return Ok(self.foresee_in_engine(r));
         }
-        let tag = self.tag(self.latest, r, true);
+        let seq = self.number();
+        let tag = self.tag(seq, self.latest, r, true);
         let (t, tags) = (&self.timing, &mut self.tags);
         if let Some(clock) = self.lives.foresee(&tag, t, tags) {
             if !self.lives.is_open(&self.timing) {
@@ -45,7 +46,7 @@ impl Controller {
             }
         }
         self.lives.withdraw();
-        self.next_seq = tag.seq;
+        self.next_seq = seq;
         Ok(self.foresee_in_engine(r))
     }
 

@@ -49,6 +49,25 @@ pub(super) struct Life {
     pub later: bool,
 }
 
+/// What a request's life depends on, besides its time.
+#[derive(Clone, Copy)]
+pub(super) struct Asked {
+    pub row: u32,
+    pub bank: u8,
+    pub kind: Kind,
+}
+
+impl Asked {
+    #[inline(always)]
+    pub fn of(tag: &Tag) -> Asked {
+        Asked {
+            row: tag.row,
+            bank: tag.bank,
+            kind: tag.kind,
+        }
+    }
+}
+
 impl Life {
     /// All steps are still to come.
     pub const NEW: Life = Life {
@@ -77,13 +96,13 @@ impl Life {
 
     /// Of a request of which nothing is known but its acceptance.
     #[inline(always)]
-    pub fn new(tag: &Tag, accept: u64, t: &Timing) -> Life {
+    pub fn new(asked: Asked, accept: u64, t: &Timing) -> Life {
         Life {
             accept,
             waited: accept + t.wait,
-            row: tag.row,
-            bank: tag.bank,
-            write: tag.kind == Kind::Write,
+            row: asked.row,
+            bank: asked.bank,
+            write: asked.kind == Kind::Write,
             ..Life::NEW
         }
     }
@@ -250,8 +269,8 @@ impl Moment {
 
     /// The life of a request that comes to an idle controller, if it meets no refresh.
     #[inline(always)]
-    pub fn lives_alone(&self, tag: &Tag, accept: u64, t: &Timing) -> Option<Life> {
-        let mut x = Life::new(tag, accept, t);
+    pub fn lives_alone(&self, asked: Asked, accept: u64, t: &Timing) -> Option<Life> {
+        let mut x = Life::new(asked, accept, t);
         let (rcd, ras) = t.activation(x.bank);
         let begin = x.waited;
         (x.begin, x.activated, x.ready, x.ras) = (begin, begin, begin + rcd, begin + ras);

@@ -9,7 +9,7 @@
 
 use super::engine::{bit, Bits, State, NEVER, NONE};
 use super::event::Tag;
-use super::life::{adopted, marked_until, Life, Moment, Test};
+use super::life::{adopted, marked_until, Asked, Life, Moment, Test};
 use super::timing::Timing;
 use super::{Out, Tags};
 use crate::mapping::MAX_BANKS;
@@ -174,7 +174,7 @@ impl Lives {
         let (mut hit, mut answer) = (false, accept);
         let idle = self.len == 0 && self.at.is_calm() && self.at.now >= self.at.pulse_end;
         let alone = if idle {
-            self.at.lives_alone(tag, accept, t)
+            self.at.lives_alone(Asked::of(tag), accept, t)
         } else {
             None
         };
@@ -186,7 +186,7 @@ impl Lives {
                 answer = column;
             }
         } else {
-            let x = self.lives_among(tag, accept, t)?;
+            let x = self.lives_among(Asked::of(tag), accept, t)?;
             hit = x.hit;
             if tag.kind == Kind::Read {
                 answer = x.column;
@@ -205,7 +205,7 @@ impl Lives {
 
     /// The lives of a request that has just come and of all others.
     #[inline(never)]
-    fn lives_among(&mut self, tag: &Tag, accept: u64, t: &Timing) -> Option<&Life> {
+    fn lives_among(&mut self, asked: Asked, accept: u64, t: &Timing) -> Option<&Life> {
         let n = self.len;
         if n >= FEW {
             return None;
@@ -223,7 +223,7 @@ impl Lives {
             if l.end > accept {
                 still += 1;
                 delayed |= l.delayed;
-                if l.bank == tag.bank {
+                if l.bank == asked.bank {
                     older = Some(i);
                 }
             }
@@ -234,7 +234,7 @@ impl Lives {
         let m = self.at.maintenance(base, t);
         let (others, rest) = lives.split_at_mut(n);
         let x = &mut rest[0];
-        *x = Life::new(tag, accept, t);
+        *x = Life::new(asked, accept, t);
         x.place = (!used).trailing_zeros() as u8;
         let mut from = x.waited;
         x.marked = m.begin;
@@ -260,7 +260,7 @@ impl Lives {
         let mut moves = x.hit && delayed;
         let test = Test {
             accept,
-            bank: tag.bank,
+            bank: asked.bank,
         };
         self.at.work_out_from(lives, n, from, test, t);
         for i in 0..n {
@@ -340,7 +340,7 @@ impl Lives {
     fn accept(&mut self, t: &Timing, tags: &Tags, out: &mut Out) {
         let tag = &tags[usize::from(self.place) % tags.len()];
         if let Coming::Alone { .. } = self.coming {
-            if let Some(x) = self.at.lives_alone(tag, self.accept, t) {
+            if let Some(x) = self.at.lives_alone(Asked::of(tag), self.accept, t) {
                 self.lives[self.base & 1 ^ 1][0] = x;
             }
         }

@@ -228,13 +228,13 @@ impl Out {
 
     #[inline(always)]
     fn complete(&mut self, tag: &Tag, clock: u64) {
-        let done_at = Ps::of_clock(clock, self.period);
+        let done_at = self.period.edge(clock);
         self.latency(tag, done_at);
         if !tag.sync {
             self.done.push(Completion {
                 id: tag.id,
                 kind: tag.kind,
-                accepted_at: Ps::of_clock(tag.accepted, self.period),
+                accepted_at: self.period.edge(tag.accepted),
                 done_at,
                 row_hit: tag.hit,
             });
@@ -258,7 +258,7 @@ impl Out {
     #[inline(always)]
     fn reached_medium(&mut self, tag: &Tag, clock: u64) {
         let region = self.region(tag.bank);
-        let took = Ps::of_clock(clock, self.period).saturating_sub(tag.arrival);
+        let took = self.period.edge(clock).saturating_sub(tag.arrival);
         self.stats.regions[region as usize]
             .write_to_medium
             .add(took);
@@ -422,7 +422,8 @@ impl Controller {
         if !self.state.has_room(r.kind) {
             return Err(self.room_at(r.kind));
         }
-        let tag = self.tag(self.latest, r, false);
+        let seq = self.number();
+        let tag = self.tag(seq, self.latest, r, false);
         let place = self.state.push(tag, &self.timing, &mut self.tags);
         Ok((tag, place))
     }
@@ -431,7 +432,7 @@ impl Controller {
     /// at a clock.
     #[inline]
     fn answer_at(&self, clock: u64, kind: Kind) -> Ps {
-        Ps::of_clock(clock + self.timing.answer(kind), self.period)
+        self.period.edge(clock + self.timing.answer(kind))
     }
 
     /// The earliest time at which something can have happened after advancing to it; `None` if no
@@ -442,7 +443,7 @@ impl Controller {
             return None;
         }
         let next = state.next_clock(&self.timing);
-        Some(Ps::of_clock(next + 1, self.params.clock))
+        Some(self.params.clock.edge(next + 1))
     }
 
     /// Processes all clocks before `t`.
@@ -493,28 +494,37 @@ impl Controller {
     /// As [`Controller::access`], for a request with an id chosen by the caller, under which
     /// [`MemoryModel::unfinished_writes`](crate::MemoryModel::unfinished_writes) lists it. No completion is kept for
     /// it.
+    #[inline(always)]
     pub fn access_as(&mut self, at: Ps, r: Request) -> Result<Ps, Error> {
         self.check(at, r.addr, r.bytes)?;
-        Ok(self.access_checked(at, r))
+        Ok(self.access_checked(at, r.id, r.addr, r.kind, r.bytes))
     }
 
     /// As [`Controller::access_as`], for a request that this memory can have, at a time that it can represent.
-    #[inline(always)]
-    fn access_checked(&mut self, at: Ps, r: Request) -> Ps {
+    /// Everything comes and goes in registers of the host.
+    fn access_checked(&mut self, at: Ps, id: u64, addr: u64, kind: Kind, bytes: u32) -> Ps {
+        let r = Request {
+            id,
+            addr,
+            kind,
+            bytes,
+        };
         let at = self.arrive_here(at);
-        let tag = self.tag(at, r, true);
+        let seq = self.number();
+        let tag = self.tag(seq, at, r, true);
         if self.knows_lives() {
             let (t, tags) = (&self.timing, &mut self.tags);
             if let Some(clock) = self.lives.foresee(&tag, t, tags) {
-                return self.answer_at(clock, tag.kind);
+                return self.answer_at(clock, kind);
             }
         }
-        self.search(&tag)
+        self.search(seq, at, r)
     }
 
     /// When a synchronous request completes that comes while others are under way.
     #[inline(never)]
-    fn search(&mut self, tag: &Tag) -> Ps {
+    fn search(&mut self, seq: u64, at: Ps, r: Request) -> Ps {
+        let tag = &self.tag(seq, at, r, true);
         let kind = tag.kind;
         self.go_back();
         while !self.state.has_room(kind) {
@@ -572,7 +582,7 @@ impl Controller {
         self.arrive(at);
         self.go_back();
         self.out.count();
-        let effective = Ps::of_clock(self.state.now, self.params.clock);
+        let effective = self.params.clock.edge(self.state.now);
         record_changes(&mut self.out.stats, effective, &self.params, &params);
         let timing = Timing::new(&params);
         let restart = params.refresh.enabled && !self.params.refresh.enabled;
@@ -620,7 +630,7 @@ impl Controller {
         while self.committed().0.has_writes() {
             let Some(t) = self.next_event() else { break };
             self.advance_to(t)?;
-            end = Ps::of_clock(self.committed().0.now, self.params.clock);
+            end = self.params.clock.edge(self.committed().0.now);
         }
         Ok(end)
     }
@@ -633,7 +643,7 @@ impl Controller {
             self.advance_to(t)?;
         }
         let now = self.committed().0.now;
-        Ok(Ps::of_clock(now, self.params.clock).max(at))
+        Ok(self.params.clock.edge(now).max(at))
     }
 
     #[inline(always)]
@@ -753,11 +763,17 @@ impl Controller {
         (state, tags)
     }
 
+    /// The sequence number of the next request.
     #[inline]
-    fn tag(&mut self, at: Ps, r: Request, sync: bool) -> Tag {
-        let place = self.params.mapping.decode(r.addr);
+    fn number(&mut self) -> u64 {
         let seq = self.next_seq;
         self.next_seq += 1;
+        seq
+    }
+
+    #[inline(always)]
+    fn tag(&self, seq: u64, at: Ps, r: Request, sync: bool) -> Tag {
+        let place = self.params.mapping.decode(r.addr);
         Tag {
             id: r.id,
             seq,
@@ -801,6 +817,6 @@ impl Controller {
             let next = copy.next_clock(&self.timing);
             copy.step(next, &self.timing, &mut tags, &mut Nothing);
         }
-        Ps::of_clock(copy.now, self.params.clock)
+        self.params.clock.edge(copy.now)
     }
 }

@@ -184,8 +184,8 @@ impl Reference {
         self.done.push(Completion {
             id: m.id,
             kind: if m.write { Kind::Write } else { Kind::Read },
-            accepted_at: Ps::of_clock(m.accepted, self.p.clock),
-            done_at: Ps::of_clock(clock, self.p.clock),
+            accepted_at: self.p.clock.edge(m.accepted),
+            done_at: self.p.clock.edge(clock),
             row_hit: m.hit,
         });
     }

@@ -134,7 +134,7 @@ fn run_reference(p: &BoardParams, steps: &[Step]) -> Outcome {
         while m.channel_len(r.kind) == engine::PORT_DEPTH {
             m.tick();
         }
-        at = at.max(Ps::of_clock(m.clock, p.clock));
+        at = at.max(p.clock.edge(m.clock));
         m.submit(r);
     }
     let mut more = 0;
@@ -161,9 +161,9 @@ fn run_submit(p: &BoardParams, steps: &[Step], end: u64) -> (Outcome, Controller
             assert!(t > at);
             at = t;
         }
-        at = at.max(Ps::of_clock(at.clocks_ceil(p.clock), p.clock));
+        at = at.max(p.clock.edge(at.clocks_ceil(p.clock)));
     }
-    c.advance_to(Ps::of_clock(end, p.clock)).unwrap();
+    c.advance_to(p.clock.edge(end)).unwrap();
     let mut done = Vec::new();
     c.drain(&mut done);
     let lost = c.stats(Ps::ZERO).refresh_ticks_lost;
@@ -209,13 +209,13 @@ proptest! {
             let r = request(s, 0);
             let t = c.access(at, r.addr, r.kind, r.bytes).unwrap();
             told.push((at, t));
-            at = at.max(Ps::of_clock(c.committed().0.now, p.clock));
+            at = at.max(p.clock.edge(c.committed().0.now));
             if peek {
                 let now = c.stats(at);
                 prop_assert_eq!(now.total().requests() <= told.len() as u64, true);
             }
         }
-        let end = Ps::of_clock(end, p.clock);
+        let end = p.clock.edge(end);
         let early = c.stats(end);
         c.advance_to(end).unwrap();
         prop_assert_eq!(&early, &c.stats(end));
@@ -442,9 +442,9 @@ proptest! {
             while let Submit::Busy(t) = c.submit(at, request(s, 1000 + i as u64)).unwrap() {
                 at = t;
             }
-            at = at.max(Ps::of_clock(at.clocks_ceil(p.clock), p.clock));
+            at = at.max(p.clock.edge(at.clocks_ceil(p.clock)));
         }
-        let end = Ps::of_clock(end, p.clock);
+        let end = p.clock.edge(end);
         while let Some(t) = c.next_event().filter(|t| *t < end) {
             c.advance_to(t).unwrap();
         }

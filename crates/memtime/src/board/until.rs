@@ -45,7 +45,7 @@ impl Controller {
             let (timing, tags) = (&self.timing, &mut self.tags);
             self.state
                 .run(clock, timing, tags, &mut UpToFirst(&mut self.out));
-            let reached = Ps::of_clock(self.state.now, self.period).min(t);
+            let reached = self.period.edge(self.state.now).min(t);
             self.latest = self.latest.max(reached);
         }
         Ok(!self.out.done.is_empty())

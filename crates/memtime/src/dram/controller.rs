@@ -168,7 +168,7 @@ impl Controller {
     fn record(&mut self, what: String, from: String, to: String) {
         let edge = self.latest.clocks_ceil(self.spec.clock);
         self.changes.push(Change {
-            at: Ps::of_clock(edge, self.spec.clock),
+            at: self.spec.clock.edge(edge),
             what,
             from,
             to,
@@ -219,7 +219,7 @@ impl Controller {
             let mut sum = Counters::default();
             let banks = c.count.banks.iter().enumerate().map(|(b, counters)| {
                 let counters = Counters {
-                    write_paused: Ps::of_clock(c.paused_clocks(b), self.spec.clock),
+                    write_paused: self.spec.clock.edge(c.paused_clocks(b)),
                     ..*counters
                 };
                 sum.add(&counters);
@@ -249,7 +249,7 @@ impl Controller {
             channels.push(ChannelStats {
                 name: format!("{region}.{i}"),
                 counters: sum,
-                data_busy: Ps::of_clock(c.count.columns * table.burst, self.spec.clock),
+                data_busy: self.spec.clock.edge(c.count.columns * table.burst),
                 banks,
             });
         }
@@ -313,7 +313,7 @@ impl MemoryModel for Controller {
             let c = &mut self.channels[places[0].0.channel as usize];
             c.run(clock, rules);
             if !c.admits(rules, r.kind, places) {
-                return Submit::Busy(Ps::of_clock(c.room_clock(rules), period));
+                return Submit::Busy(period.edge(c.room_clock(rules)));
             }
             c.push(rules, self.latest, r.id, r.kind, r.bytes, places);
             Submit::Accepted
@@ -336,7 +336,7 @@ impl MemoryModel for Controller {
             }
             let mut accepted = at;
             if clock > first {
-                accepted = Ps::of_clock(clock, period);
+                accepted = period.edge(clock);
                 if accepted > Ps::MAX_TIME {
                     return Err(Error::TooLate(accepted));
                 }
@@ -368,7 +368,7 @@ impl MemoryModel for Controller {
             .iter()
             .filter_map(|c| c.next_clock(&self.rules))
             .min()?;
-        Some(Ps::of_clock(next, self.spec.clock))
+        Some(self.spec.clock.edge(next))
     }
 
     fn advance_to(&mut self, t: Ps) -> Result<(), Error> {
@@ -391,7 +391,7 @@ impl MemoryModel for Controller {
             result = self.advance_to(t);
         }
         let ends = self.channels.iter_mut().map(Channel::end_flush);
-        let end = Ps::of_clock(ends.max().unwrap_or(0), self.spec.clock);
+        let end = self.spec.clock.edge(ends.max().unwrap_or(0));
         result?;
         self.advance_to(end)?;
         Ok(end)

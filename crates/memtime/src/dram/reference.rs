@@ -236,7 +236,7 @@ impl Reference {
         let c = Completion {
             id,
             kind,
-            accepted_at: Ps::of_clock(visible, self.period),
+            accepted_at: self.period.edge(visible),
             done_at: at,
             row_hit: true,
         };
@@ -297,7 +297,7 @@ impl Reference {
         x.left -= 1;
         if x.left == 0 {
             let back = u64::from(self.p.back_delay);
-            x.c.done_at = Ps::of_clock(x.done + back, self.period);
+            x.c.done_at = self.period.edge(x.done + back);
             self.done.push(x.c);
         }
     }

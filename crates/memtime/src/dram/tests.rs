@@ -278,7 +278,7 @@ fn with_reference(d: &DeviceSpec, p: &ControllerParams, steps: &[Step], until: u
             if r.submit(at, q.id, q.kind, &places) {
                 break;
             }
-            at = Ps::of_clock(r.now + 1, d.clock);
+            at = d.clock.edge(r.now + 1);
         }
         times.push(at);
     }
@@ -378,7 +378,7 @@ pub(super) fn same(
     prop_assert_eq!(by_id(a.done), by_id(b.done));
     prop_assert_eq!(a.open_clocks, b.open_clocks);
     let paused = c.report(Ps::ZERO).total().write_paused;
-    prop_assert_eq!(paused, Ps::of_clock(b.paused_clocks, d.clock));
+    prop_assert_eq!(paused, d.clock.edge(b.paused_clocks));
     counts_agree(c, &a.log, steps)
 }
 

@@ -255,7 +255,7 @@ fn work(
         };
         let mut at = tried;
         if room > 1 && room - 2 > tried.clocks_ceil(arrivals.clock) {
-            at = Ps::of_clock(room - 2, arrivals.clock);
+            at = arrivals.clock.edge(room - 2);
         }
         if at > Ps::MAX_TIME {
             return Err(nagori_memtime::Error::TooLate(at));

@@ -431,7 +431,7 @@ fn check_count(c: &ChannelCount, t: &Table, period: Period, now: u64) -> Result<
     let paused = u64::try_from(paused).unwrap_or(u64::MAX);
     ensure(
         c.open_clocks.iter().all(|n| *n <= now)
-            && Ps::of_clock(paused, period).0 <= 1 << 60
+            && period.edge(paused).0 <= 1 << 60
             && c.columns.checked_mul(t.burst).is_some(),
         "counted clocks",
     )

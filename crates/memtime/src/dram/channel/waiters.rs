@@ -113,7 +113,7 @@ impl Channel {
 
     #[inline]
     pub(super) fn complete(&mut self, w: &Waiter, back: u64) {
-        let done_at = Ps::of_clock(w.done + back, self.period);
+        let done_at = self.period.edge(w.done + back);
         let latency = done_at.saturating_sub(w.arrival);
         match w.kind {
             Kind::Read => self.count.read_latency.add(latency),
@@ -122,7 +122,7 @@ impl Channel {
         self.done.push(Completion {
             id: w.id,
             kind: w.kind,
-            accepted_at: Ps::of_clock(w.accepted, self.period),
+            accepted_at: self.period.edge(w.accepted),
             done_at,
             row_hit: w.hit,
         });
