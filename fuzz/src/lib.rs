@@ -194,7 +194,7 @@ pub fn machine_toml(data: &[u8]) {
     assert_eq!(blob[..4], [0xd0, 0x0d, 0xfe, 0xed]);
     nagori_memtime::Controller::new(d.config.controller_params())
         .expect("an accepted machine has a controller");
-    nagori_machine::hart_config(&d).expect("an accepted machine has a core");
+    d.hart().expect("an accepted machine has a core");
 }
 
 /// A bus with all devices of a description.

@@ -245,17 +245,18 @@ fn compare(a: &Machine, b: &Machine, turn: u64) {
     for i in 0..a.config().harts as usize {
         let (x, y) = (a.hart(i).expect("a hart"), b.hart(i).expect("a hart"));
         let at = format!("hart {i}, turn {turn}");
+        let (s, t) = (&x.state, &y.state);
         assert_eq!(
-            (x.pc, x.cycle, x.instret),
-            (y.pc, y.cycle, y.instret),
+            (s.pc, s.cycle, s.instret),
+            (t.pc, t.cycle, t.instret),
             "{at}"
         );
         assert_eq!(
-            (x.privilege, x.waiting, x.stats),
-            (y.privilege, y.waiting, y.stats),
+            (s.privilege, s.waiting, s.stats),
+            (t.privilege, t.waiting, t.stats),
             "{at}"
         );
-        assert_eq!(x.csr, y.csr, "{at}");
+        assert_eq!(s.csr, t.csr, "{at}");
         for r in 0..32 {
             assert_eq!(x.reg(r), y.reg(r), "{at}: x{r}");
             assert_eq!(x.freg(r), y.freg(r), "{at}: f{r}");

@@ -53,23 +53,28 @@ impl Hart {
     #[inline(always)]
     pub(crate) fn fetched_again<W: World>(&mut self, w: &mut W, at: RunPoint) {
         if at.quiet() {
-            self.halfway.replays = 0;
-        } else if self.halfway.replays != 0 {
+            self.state.halfway.replays = 0;
+        } else if self.state.halfway.replays != 0 {
             self.repeat_branches(w, at);
         }
     }
 
     #[cold]
     fn repeat_branches<W: World>(&mut self, w: &mut W, at: RunPoint) {
-        let again = std::mem::take(&mut self.halfway.replays);
+        let again = std::mem::take(&mut self.state.halfway.replays);
         if again & LINE_AGAIN != 0 && at.splits() {
             // Its two packets are fetched anew.
-            self.cycle += 1;
+            self.state.cycle += 1;
         }
         for _ in 0..u32::from(again & WALK_AGAIN != 0) + u32::from(again & LINE_AGAIN != 0) {
             let mut packet = None;
             // Behind one that is predicted to be taken, other packets follow.
-            if at.branch() == 0 || !self.predictor.repeats(at.pc, at.branch(), &mut packet) {
+            if at.branch() == 0
+                || !self
+                    .state
+                    .predictor
+                    .repeats(at.pc, at.branch(), &mut packet)
+            {
                 self.repeat_others(w, at, packet);
             }
         }
@@ -88,7 +93,7 @@ impl Hart {
         let offset = if line.read == pc & !63 | self.fetch_tag() {
             pc.wrapping_add(line.delta)
         } else {
-            let privilege = self.privilege;
+            let privilege = self.state.privilege;
             match self.look_up(w, pc, Access::Fetch, privilege) {
                 Ok(pa) => pa.wrapping_sub(w.ram_base()),
                 Err(_) => return,
@@ -101,7 +106,7 @@ impl Hart {
                 break;
             }
             let known = at.branch() != 0 && t.last <= at.branch();
-            if !known && self.predictor.repeats(pc, t.last, &mut packet) {
+            if !known && self.state.predictor.repeats(pc, t.last, &mut packet) {
                 break;
             }
         }

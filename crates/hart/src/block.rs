@@ -456,7 +456,7 @@ impl Hart {
                 } else {
                     0
                 };
-                (pa, pa2, self.timed)
+                (pa, pa2, self.state.timed)
             }
         };
         let pa2 = (key.1 != 0).then_some(key.1);
@@ -483,10 +483,10 @@ impl Hart {
     /// Whether protection lets the current mode fetch all of a block that may have been
     /// decoded for another mode or under other entries.
     fn may_run(&mut self, b: &Block, key: Key) -> bool {
-        let p = self.privilege as u8;
+        let p = self.state.privilege as u8;
         let bytes = (b.bytes as u64).min(0x1000 - (key.0 & 0xfff));
-        self.pmp.permits(key.0, bytes, Access::Fetch, p)
-            && (bytes == b.bytes as u64 || self.pmp.permits(key.1, 2, Access::Fetch, p))
+        self.state.pmp.permits(key.0, bytes, Access::Fetch, p)
+            && (bytes == b.bytes as u64 || self.state.pmp.permits(key.1, 2, Access::Fetch, p))
     }
 
     fn fetch_address<W: World>(
@@ -497,24 +497,24 @@ impl Hart {
         len: u64,
         tval: u64,
     ) -> Result<u64, Trap> {
-        let p = self.privilege;
+        let p = self.state.privilege;
         let (page, context) = (va & !0xfff, self.fetch_context());
         let known = &mut code.pages[(va >> 12) as usize & (FETCH_PAGES - 1)];
         if known.page == page && known.context == context {
             return Ok(known.physical | va & 0xfff);
         }
         // With timing, the fetch itself follows, through the TLB.
-        let translated = if self.timed {
+        let translated = if self.state.timed {
             self.look_up(w, va, Access::Fetch, p)
         } else {
             self.translate(w, va, Access::Fetch, p)
         };
         let pa = translated.map_err(|t| Trap::new(t.cause, tval))?;
-        if !self.pmp.permits(pa, len, Access::Fetch, p as u8) {
+        if !self.state.pmp.permits(pa, len, Access::Fetch, p as u8) {
             return Err(Fault::Access.trap(Access::Fetch, tval));
         }
         let physical = pa & !0xfff;
-        if self.pmp.is_uniform(physical, 0x1000) {
+        if self.state.pmp.is_uniform(physical, 0x1000) {
             *known = FetchPage {
                 page,
                 context,
@@ -553,7 +553,12 @@ impl Hart {
         while (n as usize) < code.longest && off < page_left {
             let at = pa + off;
             let va = pc.wrapping_add(off);
-            if n > 0 && !self.pmp.allows(at, 2, Access::Fetch, self.privilege as u8) {
+            if n > 0
+                && !self
+                    .state
+                    .pmp
+                    .allows(at, 2, Access::Fetch, self.state.privilege as u8)
+            {
                 break;
             }
             let low = self.fetch_half(w, at, va)?;
@@ -571,8 +576,9 @@ impl Hart {
                 };
                 let high_va = va.wrapping_add(2);
                 if !self
+                    .state
                     .pmp
-                    .allows(high_at, 2, Access::Fetch, self.privilege as u8)
+                    .allows(high_at, 2, Access::Fetch, self.state.privilege as u8)
                 {
                     if n == 0 {
                         return Err(Fault::Access.trap(Access::Fetch, high_va));
@@ -606,7 +612,11 @@ impl Hart {
             if inst.is_some_and(|i| may_miss(isa, &i)) {
                 flags |= TARGET;
             }
-            let cost = if self.timed { cost } else { functional_cost };
+            let cost = if self.state.timed {
+                cost
+            } else {
+                functional_cost
+            };
             functional_cost += cpi;
             code.ops.push(match &inst {
                 Some(i) if reads_memory(i.op) => {
@@ -650,15 +660,15 @@ impl Hart {
             code.ops[start as usize + n].imm = imm;
         }
         let fences = stores || self.config.hands_over;
-        if self.timed && (hints || fences) {
+        if self.state.timed && (hints || fences) {
             note_acts(&mut code.ops[start as usize..], (hints, fences));
         }
-        if self.timed {
+        if self.state.timed {
             note_quiet(&mut code.ops[start as usize..], pc);
         }
         let last = code.ops.len() - 1;
         let mut meets = 0;
-        if self.timed {
+        if self.state.timed {
             let (p, page) = (&mut code.ops[last], pa & !0xfff);
             let mut half = |at: u64| {
                 lines |= 1 << (at >> 6);
@@ -671,11 +681,11 @@ impl Hart {
             }
         }
         let last = code.ops[last];
-        let flushes = self.timed && last.len != ILLEGAL_LEN && refetches(&last, cost);
+        let flushes = self.state.timed && last.len != ILLEGAL_LEN && refetches(&last, cost);
         let passes = !flushes && !jumps(last.op);
         // Only where somebody may ask for it: blocks without pending results are faster.
         let target =
-            target_in_page(pa & 0xfff, &last).filter(|at| self.timed && is_second_half(*at));
+            target_in_page(pa & 0xfff, &last).filter(|at| self.state.timed && is_second_half(*at));
         let release = match target {
             Some(at) => {
                 lines |= 1 << (at >> 6);
@@ -713,10 +723,14 @@ impl Hart {
             page: pa >> 12,
             offset: (pa & 0xfff) as u16,
             crosses: pa2.is_some(),
-            cost: if self.timed { cost } else { functional_cost },
-            pending: if self.timed { pending } else { 0 },
-            open: if self.timed { open } else { 0 },
-            late: if self.timed { late_open } else { [0; 2] },
+            cost: if self.state.timed {
+                cost
+            } else {
+                functional_cost
+            },
+            pending: if self.state.timed { pending } else { 0 },
+            open: if self.state.timed { open } else { 0 },
+            late: if self.state.timed { late_open } else { [0; 2] },
             flushes,
             packets: front_packets(&timing, packets(pc, off), cost),
             splits,
@@ -751,7 +765,7 @@ impl Hart {
     }
 
     pub(crate) fn guard_page(&mut self, page: u64, ram_base: u64) -> bool {
-        let mask = !((1u64 << crate::filter::block_shift(self.timed)) - 1);
+        let mask = !((1u64 << crate::filter::block_shift(self.state.timed)) - 1);
         self.data
             .guard_page(page.wrapping_sub(ram_base >> 12), mask)
     }
@@ -780,7 +794,7 @@ impl Hart {
                 let cache = &mut w.coherence().l1i[self.id];
                 self.fetch.drop_slot(cache, s as usize);
                 // Translated code does not look at a line again that it goes on in.
-                self.recheck = true;
+                self.run.recheck = true;
             }
             Notice::DropWrite(s) => self.data.at_mut(s as usize).write = crate::filter::NEVER,
             Notice::GuardPage(p) => {

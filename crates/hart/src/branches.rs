@@ -15,15 +15,15 @@ impl Hart {
         let before = packets(begin, behind.wrapping_sub(begin));
         let cycles = u32::from(p.cost) + 1;
         let before = u64::from(front_packets(&self.config.timing, before, cycles));
-        let front = self.predictor.front + before;
-        let now = self.cycle + u64::from(p.cost) + 1;
+        let front = self.state.predictor.front + before;
+        let now = self.state.cycle + u64::from(p.cost) + 1;
         let half = last == begin && is_second_half(last);
-        let within = half && self.predictor.landed == 0;
-        let passed = self.predictor.passed;
+        let within = half && self.state.predictor.landed == 0;
+        let passed = self.state.predictor.passed;
         Site {
             last,
             behind,
-            seen: self.predictor.sees(begin, last),
+            seen: self.state.predictor.sees(begin, last),
             within,
             bit: (within && passed & BRANCHED != 0).then_some(passed & BIT != 0),
             blind: half && !within,
@@ -53,19 +53,19 @@ impl Hart {
             let front = s.front.max(s.now.saturating_sub(queue)) + bubble;
             let wait = front.saturating_sub(s.now);
             if wait > 0 {
-                self.cycle += wait;
-                self.redirect = wait;
-                self.predictor.bubble = s.now + wait;
+                self.state.cycle += wait;
+                self.run.redirect = wait;
+                self.state.predictor.bubble = s.now + wait;
             }
             front
         } else {
-            self.stats.mispredicts += 1;
-            self.cycle += cycles;
-            self.redirect = cycles;
+            self.state.stats.mispredicts += 1;
+            self.state.cycle += cycles;
+            self.run.redirect = cycles;
             s.now + cycles
         };
         // The end of the block adds its packets.
-        let p = &mut self.predictor;
+        let p = &mut self.state.predictor;
         p.front = front.saturating_sub(s.before);
         if !late && !taken {
             p.lands(s.behind, 2);
@@ -76,24 +76,26 @@ impl Hart {
     /// to, and takes a cycle by itself, unless it could be taken before.
     #[inline(always)]
     pub(crate) fn await_packet(&mut self) {
-        self.cycle += u64::from(self.predictor.landed >> 1);
-        self.cycle += u64::from(self.cycle < self.predictor.front);
+        self.state.cycle += u64::from(self.state.predictor.landed >> 1);
+        self.state.cycle += u64::from(self.state.cycle < self.state.predictor.front);
     }
 
     /// The block at `begin` ends in front of the instruction at `to`, which begins another one. What
     /// the front end knows then is what it would have known within the block.
     pub(crate) fn cut(&mut self, begin: u64, to: u64) {
-        if self.timed && begin != to {
-            self.predictor.front += u64::from(packets(begin, to.wrapping_sub(begin)));
+        if self.state.timed && begin != to {
+            self.state.predictor.front += u64::from(packets(begin, to.wrapping_sub(begin)));
             if self.config.timing.pipes.any() {
-                self.predictor.front = self.predictor.front.min(self.cycle);
+                self.state.predictor.front = self.state.predictor.front.min(self.state.cycle);
             }
-            self.predictor.falls_through(begin, to);
+            self.state.predictor.falls_through(begin, to);
         }
     }
 
     /// The instruction at the hart's pc is fetched anew.
     pub(crate) fn refetch(&mut self) {
-        self.predictor.restart(self.pc, self.cycle);
+        self.state
+            .predictor
+            .restart(self.state.pc, self.state.cycle);
     }
 }

@@ -9,21 +9,21 @@ use crate::trigger::{place, Trigger, EXECUTE, HIT0, LOAD, M, S, STORE, U};
 impl Hart {
     /// Writes a register of the triggers.
     pub(crate) fn set_trigger(&mut self, number: u16, value: u64) {
-        let (data, code) = self.triggers.write(number, value);
+        let (data, code) = self.state.triggers.write(number, value);
         if data || code {
             self.flush_filters();
-            self.recheck = true;
+            self.run.recheck = true;
         }
         if code {
-            self.pmp_writes += 1;
+            self.state.pmp_writes += 1;
         }
     }
 
     /// Bits of `tdata1` that let a trigger fire now; 0 while none may.
     fn trigger_mode(&self) -> u64 {
-        let st = self.csr.mstatus;
-        let delegated = self.csr.medeleg >> cause::BREAKPOINT & 1 != 0;
-        match self.privilege {
+        let st = self.state.csr.mstatus;
+        let delegated = self.state.csr.medeleg >> cause::BREAKPOINT & 1 != 0;
+        match self.state.privilege {
             Privilege::Machine if st & status::MIE != 0 => M,
             Privilege::Machine => 0,
             Privilege::Supervisor if delegated && st & status::SIE == 0 => 0,
@@ -36,12 +36,12 @@ impl Hart {
     fn firing(&self, kinds: u64, first: u64, bytes: u64) -> Option<usize> {
         let mode = self.trigger_mode();
         let fires = |t: &Trigger| t.data1 & mode != 0 && t.wants(kinds, first, bytes);
-        self.triggers.list.iter().position(fires)
+        self.state.triggers.list.iter().position(fires)
     }
 
     /// A trigger fires before an instruction.
     fn fire(&mut self, trigger: usize, tval: u64) -> Trap {
-        self.triggers.list[trigger].data1 |= HIT0;
+        self.state.triggers.list[trigger].data1 |= HIT0;
         Trap::new(cause::BREAKPOINT, tval)
     }
 
@@ -54,7 +54,7 @@ impl Hart {
         load: bool,
         store: bool,
     ) -> Result<(), Trap> {
-        if self.triggers.kinds & (LOAD | STORE) == 0 {
+        if self.state.triggers.kinds & (LOAD | STORE) == 0 {
             return Ok(());
         }
         self.data_trigger_slow(va, bytes, load, store)
@@ -80,7 +80,7 @@ impl Hart {
     #[cold]
     #[inline(never)]
     pub(crate) fn holds_trigger(&self, ops: &[PreOp], pc: u64) -> bool {
-        let list = &self.triggers.list;
+        let list = &self.state.triggers.list;
         ops.iter().any(|p| {
             let (at, len) = place(p, pc);
             list.iter().any(|t| t.wants(EXECUTE, at, len))
@@ -110,16 +110,16 @@ impl Hart {
 
     /// The exception of a trigger for an instruction that cannot be fetched, which goes before.
     pub(crate) fn breakpoint_before(&mut self, fault: Trap) -> Trap {
-        if !self.triggers.executes() {
+        if !self.state.triggers.executes() {
             return fault;
         }
-        let t = self.firing(EXECUTE, self.pc, 0);
-        t.map_or(fault, |t| self.fire(t, self.pc))
+        let t = self.firing(EXECUTE, self.state.pc, 0);
+        t.map_or(fault, |t| self.fire(t, self.state.pc))
     }
 
     /// Whether any trigger may fire for an instruction: not every way from block to block may be
     /// taken then without a look.
     pub fn has_execute_triggers(&self) -> bool {
-        self.triggers.executes()
+        self.state.triggers.executes()
     }
 }

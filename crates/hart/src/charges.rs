@@ -17,55 +17,58 @@ impl Hart {
     /// pending.
     #[cold]
     pub(crate) fn await_pending(&mut self, ops: &[PreOp]) {
-        let found = stall(ops, &self.config.timing, self.pending);
+        let found = stall(ops, &self.config.timing, self.state.pending);
         self.await_stall(ops, found);
     }
 
     /// As [`Hart::await_pending`], with what [`stall`] has found.
     #[inline(always)]
     pub(crate) fn await_stall(&mut self, ops: &[PreOp], (stall, rest): (u32, Pending)) {
-        let before = std::mem::replace(&mut self.pending, rest);
-        self.cycle += u64::from(stall);
-        self.pending_from = self.cycle;
-        if self.pending >> STORES != 0 {
-            self.stores_before = self.last_stores;
+        let before = std::mem::replace(&mut self.state.pending, rest);
+        self.state.cycle += u64::from(stall);
+        self.state.pending_from = self.state.cycle;
+        if self.state.pending >> STORES != 0 {
+            self.run.stores_before = self.state.last_stores;
             if !self.may_meet_stores(ops) {
-                self.pending &= (1 << STORES) - 1;
+                self.state.pending &= (1 << STORES) - 1;
             }
         }
-        if self.predictor.landed > JUMPED && ops[0].splits() {
+        if self.state.predictor.landed > JUMPED && ops[0].splits() {
             let half = half_packet(ops, before, stall);
-            self.predictor.landed = waits_for_half(half);
+            self.state.predictor.landed = waits_for_half(half);
         }
     }
 
     /// Pending results at the end of a block: its own, and older ones that are still pending.
     #[cold]
     pub(crate) fn still_pending(&self, own: Pending) -> Pending {
-        let old = pending_after(self.pending, self.cycle - self.pending_from);
+        let old = pending_after(
+            self.state.pending,
+            self.state.cycle - self.state.pending_from,
+        );
         let own = with_older_stores(own, old);
         pending_pairs(old).fold(own, |p, (reg, left)| merge_pending(p, reg, left))
     }
 
     /// Whether a load of a block that begins may run into pending stores.
     fn may_meet_stores(&self, ops: &[PreOp]) -> bool {
-        let x = |r: u8| self.x[usize::from(r)];
+        let x = |r: u8| self.state.x[usize::from(r)];
         let meets = |m: Meeting| {
             m.address(x)
-                .is_none_or(|va| (va ^ self.stores_before[m.store]) & m.bits == 0)
+                .is_none_or(|va| (va ^ self.run.stores_before[m.store]) & m.bits == 0)
         };
-        stores_met(ops, self.pending).is_none_or(|all| all.into_iter().any(meets))
+        stores_met(ops, self.state.pending).is_none_or(|all| all.into_iter().any(meets))
     }
 
     /// A load or atomic may run into stores of the blocks in front.
     #[cold]
     pub(crate) fn meet_stores(&mut self, p: &PreOp, va: u64) {
-        let mut stores = Unwritten::of(self.pending);
-        let at = (self.cycle + u64::from(p.cost)).saturating_sub(self.pending_from);
+        let mut stores = Unwritten::of(self.state.pending);
+        let at = (self.state.cycle + u64::from(p.cost)).saturating_sub(self.state.pending_from);
         let at = at.min(u32::MAX.into()) as u32;
         let meets = |k: usize| match stores.differ(k, at, p.op) {
             0 => false,
-            bits => (va ^ self.stores_before[k]) & bits == 0,
+            bits => (va ^ self.run.stores_before[k]) & bits == 0,
         };
         if meets(0) || meets(1) {
             self.store_hazard(p, va);
@@ -73,7 +76,7 @@ impl Hart {
         } else {
             stores.load(at);
         }
-        self.pending = self.pending & ((1 << STORES) - 1) | stores.pack();
+        self.state.pending = self.state.pending & ((1 << STORES) - 1) | stores.pack();
     }
 }
 
@@ -86,12 +89,12 @@ impl Hart {
         let latency = fp_divide_latency(t, p.op, a, b);
         let wait = divided.wait(latency, t);
         if p.flags & COMES_LATE != 0 {
-            self.late.division = self.cycle + u64::from(divided.left(latency));
-            self.late.divided = divided.0;
+            self.state.late.division = self.state.cycle + u64::from(divided.left(latency));
+            self.state.late.divided = divided.0;
         } else if divided.is_awaited() {
-            self.cycle += u64::from(wait);
+            self.state.cycle += u64::from(wait);
         } else {
-            self.long = self.long & 0xffff | pending_division(p.rd, wait) << 16;
+            self.state.long = self.state.long & 0xffff | pending_division(p.rd, wait) << 16;
         }
     }
 }
@@ -101,15 +104,15 @@ impl Hart {
     #[cold]
     pub(crate) fn await_late(&mut self, p: &PreOp) {
         if p.flags & AWAITS_LONG != 0 {
-            self.cycle = self.cycle.max(self.late.long);
+            self.state.cycle = self.state.cycle.max(self.state.late.long);
         }
         if p.flags & AWAITS_DIVISION != 0 {
-            let left = self.late.division.saturating_sub(self.cycle);
-            let divided = Divided(self.late.divided);
+            let left = self.state.late.division.saturating_sub(self.state.cycle);
+            let divided = Divided(self.state.late.divided);
             let wait = divided.wait_for(left.min(u32::MAX.into()) as u32, &self.config.timing);
-            self.cycle += u64::from(wait);
+            self.state.cycle += u64::from(wait);
             // Also if it is tried again.
-            self.late.division = self.late.division.min(self.cycle);
+            self.state.late.division = self.state.late.division.min(self.state.cycle);
         }
     }
 
@@ -117,13 +120,18 @@ impl Hart {
     /// the hart's cycle.
     #[cold]
     pub(crate) fn left_open(&self, b: &Block, ops: &[PreOp], next: usize) -> Pending {
-        if !self.timed {
+        if !self.state.timed {
             return 0;
         }
         type Unit = (fn(Op) -> bool, u8, Reg, u64);
         let units: [Unit; 2] = [
-            (is_long, AWAITS_LONG, LONG, self.late.long),
-            (divides_fp, AWAITS_DIVISION, FP_LONG, self.late.division),
+            (is_long, AWAITS_LONG, LONG, self.state.late.long),
+            (
+                divides_fp,
+                AWAITS_DIVISION,
+                FP_LONG,
+                self.state.late.division,
+            ),
         ];
         units.into_iter().fold(0, |all, (has, awaits, code, at)| {
             let last = ops[..next].iter().rposition(|p| has(p.op));
@@ -136,7 +144,7 @@ impl Hart {
                 Some(k) => ops[k].cost.into(),
                 None => b.cost,
             };
-            let left = (at + u64::from(cost)).saturating_sub(self.cycle);
+            let left = (at + u64::from(cost)).saturating_sub(self.state.cycle);
             let rd = ops[n].rd & 31;
             merge_pending(all, code | rd, left.min(u32::MAX.into()) as u32)
         })
@@ -146,17 +154,17 @@ impl Hart {
     /// cycle.
     #[inline(always)]
     pub(crate) fn open_results(&self, b: &Block, begun: u64) -> Pending {
-        let own = self.long & b.open;
+        let own = self.state.long & b.open;
         let late = |code: u8, at: u64| match at.saturating_sub(begun).min(255) {
             0 => 0,
             left => u32::from(code) << 8 | left as u32,
         };
         Pending::from(match b.late {
             [0, 0] => own,
-            [long, 0] => own | late(long, self.late.long),
-            [0, division] => own | late(division, self.late.division) << 16,
+            [long, 0] => own | late(long, self.state.late.long),
+            [0, division] => own | late(division, self.state.late.division) << 16,
             [long, division] => {
-                late(long, self.late.long) | late(division, self.late.division) << 16
+                late(long, self.state.late.long) | late(division, self.state.late.division) << 16
             }
         })
     }
@@ -179,11 +187,11 @@ impl Hart {
         let long = Long::from_imm(p.imm);
         let wait = long.wait(latency, self.config.timing.writeback);
         if p.flags & COMES_LATE != 0 {
-            self.late.long = self.cycle + u64::from(wait);
+            self.state.late.long = self.state.cycle + u64::from(wait);
         } else if long.is_awaited() {
-            self.cycle += u64::from(wait);
+            self.state.cycle += u64::from(wait);
         } else {
-            self.long = self.long & 0xffff << 16 | pending_long(p.rd, wait);
+            self.state.long = self.state.long & 0xffff << 16 | pending_long(p.rd, wait);
         }
     }
 }

@@ -81,22 +81,22 @@ impl Hart {
         if key == NEVER {
             return Ok(());
         }
-        let shift = block_shift(self.timed);
+        let shift = block_shift(self.state.timed);
         let va = key & !((1 << shift) - 1);
         let pa = va.wrapping_add(e.delta).wrapping_add(base);
         if (va >> shift) as usize & (SLOTS - 1) != slot {
             return Err("in the wrong slot");
         }
-        if self.triggers.watches(va, 1 << shift) {
+        if self.state.triggers.watches(va, 1 << shift) {
             return Err("a trigger may match there");
         }
-        if !self.pmp.uniform(pa, 1 << shift) {
+        if !self.state.pmp.uniform(pa, 1 << shift) {
             return Err("protection differs inside the block");
         }
         let c = w.coherence();
         if e.write != NEVER {
             let code = c.code_lines(pa);
-            if if self.timed {
+            if if self.state.timed {
                 code >> (pa >> 6 & 63) & 1 != 0
             } else {
                 code != 0
@@ -107,7 +107,7 @@ impl Hart {
                 return Err("stores pass to another hart's reservation");
             }
         }
-        if !self.timed {
+        if !self.state.timed {
             return Ok(());
         }
         let l1 = &c.l1d[self.id];
@@ -123,7 +123,7 @@ impl Hart {
             return Err("L1D does not know of the slot");
         }
         let machine = ContextId::of_key(key).is_some_and(ContextId::is_machine);
-        let translated = !machine && self.csr.satp >> 60 == 8;
+        let translated = !machine && self.state.csr.satp >> 60 == 8;
         if !translated {
             return if e.way == NO_WAY {
                 Ok(())
@@ -131,7 +131,11 @@ impl Hart {
                 Err("a TLB entry without translation")
             };
         }
-        match self.dtlb.lookup(va << 25 >> 37, self.csr.asid()) {
+        match self
+            .state
+            .dtlb
+            .lookup(va << 25 >> 37, self.state.csr.asid())
+        {
             None => Err("page not in the DTLB"),
             Some(h) if h.way != e.way => Err("page in another entry of the DTLB"),
             Some(h) if Self::page_address(h.level, h.pte, va) != pa => {
@@ -143,7 +147,7 @@ impl Hart {
 
     fn check_fetch<W: World>(&self, w: &mut W, slot: usize) -> Result<(), &'static str> {
         let e = self.fetch.at(slot);
-        if e.read == NEVER || !self.timed {
+        if e.read == NEVER || !self.state.timed {
             return Ok(());
         }
         let va = e.read & !63;
@@ -156,7 +160,11 @@ impl Hart {
         let p = context.privilege();
         let mut pa = va;
         if self.translates(p) {
-            match self.itlb.lookup(va << 25 >> 37, self.csr.asid()) {
+            match self
+                .state
+                .itlb
+                .lookup(va << 25 >> 37, self.state.csr.asid())
+            {
                 None => return Err("page not in the ITLB"),
                 Some(h) if h.way != e.way => return Err("page in another entry of the ITLB"),
                 Some(h) => pa = Self::page_address(h.level, h.pte, va),
@@ -175,7 +183,7 @@ impl Hart {
 
     /// Physical page number of an entry.
     fn page(&self, key: u64, delta: u64, base: u64) -> u64 {
-        let va = key & !((1 << block_shift(self.timed)) - 1);
+        let va = key & !((1 << block_shift(self.state.timed)) - 1);
         va.wrapping_add(delta).wrapping_add(base) >> 12
     }
 }

@@ -7,7 +7,7 @@ use crate::trap::status;
 impl Hart {
     /// The present context of loads and stores.
     pub(crate) fn data_context(&self) -> ContextId {
-        let st = self.csr.mstatus;
+        let st = self.state.csr.mstatus;
         ContextId::data(
             self.data_privilege(),
             st & status::SUM != 0,
@@ -18,12 +18,16 @@ impl Hart {
     /// The present context of instruction fetches.
     #[inline(always)]
     pub(crate) fn fetch_context(&self) -> FetchContext {
-        FetchContext::new(self.privilege, self.timed, self.generation)
+        FetchContext::new(
+            self.state.privilege,
+            self.state.timed,
+            self.state.generation,
+        )
     }
 
     /// The part of a fetch key besides the line.
     #[inline(always)]
     pub(crate) fn fetch_tag(&self) -> u64 {
-        ContextId::fetch_tag(self.privilege)
+        ContextId::fetch_tag(self.state.privilege)
     }
 }

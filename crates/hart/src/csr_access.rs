@@ -11,10 +11,10 @@ use nagori_isa::Ext;
 impl Hart {
     fn counter_allowed(&self, index: u64) -> bool {
         let bit = 1 << index;
-        match self.privilege {
+        match self.state.privilege {
             Privilege::Machine => true,
-            Privilege::Supervisor => self.csr.mcounteren & bit != 0,
-            Privilege::User => self.csr.mcounteren & self.csr.scounteren & bit != 0,
+            Privilege::Supervisor => self.state.csr.mcounteren & bit != 0,
+            Privilege::User => self.state.csr.mcounteren & self.state.csr.scounteren & bit != 0,
         }
     }
 
@@ -38,23 +38,23 @@ impl Hart {
     fn check_csr(&self, number: u16, write: bool, raw: u32) -> Result<(), Trap> {
         let illegal = Err(Trap::illegal(raw));
         if !self.csr_exists(number)
-            || (self.privilege as u8) < table::privilege(number)
+            || (self.state.privilege as u8) < table::privilege(number)
             || (write && table::read_only(number))
         {
             return illegal;
         }
         match number {
-            0x001..=0x003 if self.csr.mstatus & status::FS == 0 => illegal,
+            0x001..=0x003 if self.state.csr.mstatus & status::FS == 0 => illegal,
             0xc00..=0xc1f if !self.counter_allowed(number as u64 - 0xc00) => illegal,
             0x180
-                if self.privilege == Privilege::Supervisor
-                    && self.csr.mstatus & status::TVM != 0 =>
+                if self.state.privilege == Privilege::Supervisor
+                    && self.state.csr.mstatus & status::TVM != 0 =>
             {
                 illegal
             }
             0x14d
-                if self.privilege == Privilege::Supervisor
-                    && (!self.csr.stce() || self.csr.mcounteren & 2 == 0) =>
+                if self.state.privilege == Privilege::Supervisor
+                    && (!self.state.csr.stce() || self.state.csr.mcounteren & 2 == 0) =>
             {
                 illegal
             }
@@ -63,7 +63,7 @@ impl Hart {
     }
 
     fn mstatus(&self) -> u64 {
-        let st = self.csr.mstatus;
+        let st = self.state.csr.mstatus;
         let sd = if st & status::FS == status::FS {
             1 << 63
         } else {
@@ -79,41 +79,41 @@ impl Hart {
         };
         match row.kind {
             CsrKind::Fixed => return row.reset,
-            CsrKind::Plain => return self.csr.plain(number).map_or(row.reset, |p| *p),
+            CsrKind::Plain => return self.state.csr.plain(number).map_or(row.reset, |p| *p),
             CsrKind::Handler => {}
         }
         match number {
-            0x001 => self.csr.fflags as u64,
-            0x002 => self.csr.frm as u64,
-            0x003 => (self.csr.frm as u64) << 5 | self.csr.fflags as u64,
+            0x001 => self.state.csr.fflags as u64,
+            0x002 => self.state.csr.frm as u64,
+            0x003 => (self.state.csr.frm as u64) << 5 | self.state.csr.fflags as u64,
             0x100 => self.mstatus() & (table::SSTATUS_MASK | UXL | 1 << 63),
-            0x104 => self.csr.mie & self.csr.mideleg,
-            0x105 => self.csr.stvec,
-            0x10a => self.csr.senvcfg,
+            0x104 => self.state.csr.mie & self.state.csr.mideleg,
+            0x105 => self.state.csr.stvec,
+            0x10a => self.state.csr.senvcfg,
             0x144 => {
                 self.look_for_overflows(w, at);
-                self.mip() & self.csr.mideleg
+                self.mip() & self.state.csr.mideleg
             }
-            0x14d => self.csr.stimecmp,
-            0x180 => self.csr.satp,
+            0x14d => self.state.csr.stimecmp,
+            0x180 => self.state.csr.satp,
             0x300 => self.mstatus(),
             0x301 => self.config.isa.misa(),
-            0x305 => self.csr.mtvec,
-            0x30a => self.csr.menvcfg,
-            0x320 => self.csr.mcountinhibit,
+            0x305 => self.state.csr.mtvec,
+            0x30a => self.state.csr.menvcfg,
+            0x320 => self.state.csr.mcountinhibit,
             0x323..=0x33f => {
                 self.look_for_overflows(w, at);
-                self.csr.hpm.select(number as usize - 0x323)
+                self.state.csr.hpm.select(number as usize - 0x323)
             }
             0x344 => {
                 self.look_for_overflows(w, at);
                 self.mip()
             }
-            0x3a0..=0x3af => self.pmp.read_cfg(number as usize - 0x3a0),
-            0x3b0..=0x3ef => self.pmp.read_addr(number as usize - 0x3b0),
-            0x7a0..=0x7a4 => self.triggers.read(number),
-            0xb00 | 0xc00 => self.csr.cycle.read(at.cycle),
-            0xb02 | 0xc02 => self.csr.instret.read(at.instret),
+            0x3a0..=0x3af => self.state.pmp.read_cfg(number as usize - 0x3a0),
+            0x3b0..=0x3ef => self.state.pmp.read_addr(number as usize - 0x3b0),
+            0x7a0..=0x7a4 => self.state.triggers.read(number),
+            0xb00 | 0xc00 => self.state.csr.cycle.read(at.cycle),
+            0xb02 | 0xc02 => self.state.csr.instret.read(at.instret),
             0xb03..=0xb1f => self.hpm_value(w, number as usize - 0xb03, at),
             0xc03..=0xc1f => self.hpm_value(w, number as usize - 0xc03, at),
             0xc01 => w.time(at.cycle),
@@ -167,101 +167,109 @@ impl Hart {
         match row.kind {
             CsrKind::Fixed => return,
             CsrKind::Plain => {
-                if let Some(p) = self.csr.plain(number) {
+                if let Some(p) = self.state.csr.plain(number) {
                     *p = masked(*p);
                 }
-                self.recheck = true;
+                self.run.recheck = true;
                 return;
             }
             CsrKind::Handler => {}
         }
         match number {
             0x001 => {
-                self.csr.fflags = value as u8 & 0x1f;
+                self.state.csr.fflags = value as u8 & 0x1f;
                 self.fp_dirty();
             }
             0x002 => {
-                self.csr.frm = value as u8 & 7;
+                self.state.csr.frm = value as u8 & 7;
                 self.fp_dirty();
             }
             0x003 => {
-                self.csr.fflags = value as u8 & 0x1f;
-                self.csr.frm = (value >> 5) as u8 & 7;
+                self.state.csr.fflags = value as u8 & 0x1f;
+                self.state.csr.frm = (value >> 5) as u8 & 7;
                 self.fp_dirty();
             }
-            0x100 => self.set_mstatus(masked(self.csr.mstatus)),
+            0x100 => self.set_mstatus(masked(self.state.csr.mstatus)),
             0x104 => {
-                let m = self.csr.mideleg;
-                self.csr.mie = self.csr.mie & !m | value & m;
-                self.recheck = true;
+                let m = self.state.csr.mideleg;
+                self.state.csr.mie = self.state.csr.mie & !m | value & m;
+                self.run.recheck = true;
             }
-            0x105 => self.csr.stvec = masked(self.csr.stvec),
-            0x10a => self.csr.senvcfg = legal_cbie(masked(self.csr.senvcfg), self.csr.senvcfg),
+            0x105 => self.state.csr.stvec = masked(self.state.csr.stvec),
+            0x10a => {
+                self.state.csr.senvcfg =
+                    legal_cbie(masked(self.state.csr.senvcfg), self.state.csr.senvcfg)
+            }
             0x144 => {
-                let m = self.csr.mideleg & mask;
-                self.csr.mip_soft = self.csr.mip_soft & !m | value & m;
-                self.recheck = true;
+                let m = self.state.csr.mideleg & mask;
+                self.state.csr.mip_soft = self.state.csr.mip_soft & !m | value & m;
+                self.run.recheck = true;
             }
             0x14d => {
-                self.csr.stimecmp = value;
+                self.state.csr.stimecmp = value;
                 self.update_timer(w);
             }
             0x180 => self.set_satp(value),
             0x300 => {
-                let mut v = masked(self.csr.mstatus);
+                let mut v = masked(self.state.csr.mstatus);
                 if v >> 11 & 3 == 2 {
-                    v = v & !status::MPP | self.csr.mstatus & status::MPP;
+                    v = v & !status::MPP | self.state.csr.mstatus & status::MPP;
                 }
                 self.set_mstatus(v);
             }
-            0x305 => self.csr.mtvec = masked(self.csr.mtvec),
+            0x305 => self.state.csr.mtvec = masked(self.state.csr.mtvec),
             0x30a => {
-                self.csr.menvcfg = legal_cbie(masked(self.csr.menvcfg), self.csr.menvcfg);
+                self.state.csr.menvcfg =
+                    legal_cbie(masked(self.state.csr.menvcfg), self.state.csr.menvcfg);
                 self.update_timer(w);
             }
             0x320 => {
                 let v = value & row.mask;
-                self.csr.mcountinhibit = v;
-                self.csr.cycle.inhibit(at.cycle, v & 1 != 0);
-                self.csr.instret.inhibit(at.behind().instret, v & 4 != 0);
+                self.state.csr.mcountinhibit = v;
+                self.state.csr.cycle.inhibit(at.cycle, v & 1 != 0);
+                self.state
+                    .csr
+                    .instret
+                    .inhibit(at.behind().instret, v & 4 != 0);
                 self.inhibit_events(w, at);
             }
             0x323..=0x33f => self.select_event(w, number as usize - 0x323, value & mask, at),
             0x344 => {
                 let mut m = mask;
-                if self.csr.stce() {
+                if self.state.csr.stce() {
                     m &= !irq::STIP;
                 }
-                self.csr.mip_soft = self.csr.mip_soft & !m | value & m;
-                self.recheck = true;
+                self.state.csr.mip_soft = self.state.csr.mip_soft & !m | value & m;
+                self.run.recheck = true;
             }
             0x3a0..=0x3af => {
-                self.pmp.write_cfg(number as usize - 0x3a0, value);
-                self.pmp_writes += 1;
+                self.state.pmp.write_cfg(number as usize - 0x3a0, value);
+                self.state.pmp_writes += 1;
                 self.flush_filters();
             }
             0x3b0..=0x3ef => {
-                self.pmp
+                self.state
+                    .pmp
                     .write_addr(number as usize - 0x3b0, value & row.mask);
-                self.pmp_writes += 1;
+                self.state.pmp_writes += 1;
                 self.flush_filters();
             }
             0x7a0..=0x7a4 => self.set_trigger(number, value),
             // The write takes the place of this instruction's own increment.
-            0xb00 => self.csr.cycle.write(at.cycle, value),
-            0xb02 => self.csr.instret.write(at.behind().instret, value),
+            0xb00 => self.state.csr.cycle.write(at.cycle, value),
+            0xb02 => self.state.csr.instret.write(at.behind().instret, value),
             0xb03..=0xb1f => self.set_hpm(w, number as usize - 0xb03, value, at),
             _ => {}
         }
     }
 
     fn set_mstatus(&mut self, v: u64) {
-        self.csr.mstatus = v;
+        self.state.csr.mstatus = v;
         self.context_changed();
     }
 
     pub(crate) fn fp_dirty(&mut self) {
-        self.csr.mstatus |= status::FS;
+        self.state.csr.mstatus |= status::FS;
     }
 
     fn set_satp(&mut self, value: u64) {
@@ -272,19 +280,19 @@ impl Hart {
         }
         let asid = value >> 44 & ((1 << self.config.asid_bits) - 1);
         let new = mode << 60 | asid << 44 | value & ((1 << 44) - 1);
-        if new != self.csr.satp {
-            self.csr.satp = new;
+        if new != self.state.csr.satp {
+            self.state.csr.satp = new;
             self.flush_filters();
         }
     }
 
     pub(crate) fn update_timer<W: World>(&mut self, w: &W) {
-        self.timer_cycle = if self.csr.stce() {
-            w.cycle_of_time(self.csr.stimecmp)
+        self.state.timer_cycle = if self.state.csr.stce() {
+            w.cycle_of_time(self.state.csr.stimecmp)
         } else {
             u64::MAX
         };
-        self.recheck = true;
+        self.run.recheck = true;
     }
 
     /// One CSR instruction: reads the old value, writes a new one if asked to.
@@ -301,7 +309,7 @@ impl Hart {
         if let Some(op) = write {
             // A read-modify-write of mip must not latch the external line into the software bit.
             let base = if number == 0x344 {
-                old & !irq::SEIP | self.csr.mip_soft & irq::SEIP
+                old & !irq::SEIP | self.state.csr.mip_soft & irq::SEIP
             } else {
                 old
             };

@@ -60,9 +60,9 @@ pub fn lookup(ram: &GuestRam, ram_base: u64, satp: u64, va: u64) -> Option<Mappi
 impl Hart {
     /// The value of `satp` that translates what the hart does now; 0 where nothing is translated.
     pub fn effective_satp(&self) -> u64 {
-        match self.privilege {
+        match self.state.privilege {
             Privilege::Machine => 0,
-            _ => self.csr.satp,
+            _ => self.state.csr.satp,
         }
     }
 
@@ -81,7 +81,7 @@ impl Hart {
         if can {
             // No instruction writes it that would be counted.
             let at = Moment {
-                instret: self.instret.wrapping_sub(1),
+                instret: self.state.instret.wrapping_sub(1),
                 ..self.moment()
             };
             self.set_csr(w, number, value, at);
@@ -91,14 +91,14 @@ impl Hart {
 
     /// Changes the privilege as a debugger may.
     pub fn put_privilege(&mut self, p: Privilege) {
-        self.privilege = p;
+        self.state.privilege = p;
         self.context_changed();
     }
 
     pub(crate) fn moment(&self) -> Moment {
         Moment {
-            cycle: self.cycle,
-            instret: self.instret,
+            cycle: self.state.cycle,
+            instret: self.state.instret,
         }
     }
 }

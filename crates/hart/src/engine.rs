@@ -168,15 +168,15 @@ pub mod layout {
     use std::mem::{offset_of, size_of};
 
     /// Integer registers: 32, then the one that swallows writes to x0.
-    pub const X: usize = offset_of!(Hart, x);
+    pub const X: usize = offset_of!(Hart, state.x);
     /// Floating-point registers.
-    pub const F: usize = offset_of!(Hart, f);
+    pub const F: usize = offset_of!(Hart, state.f);
     /// Program counter.
-    pub const PC: usize = offset_of!(Hart, pc);
+    pub const PC: usize = offset_of!(Hart, state.pc);
     /// Local time.
-    pub const CYCLE: usize = offset_of!(Hart, cycle);
+    pub const CYCLE: usize = offset_of!(Hart, state.cycle);
     /// Instructions retired.
-    pub const INSTRET: usize = offset_of!(Hart, instret);
+    pub const INSTRET: usize = offset_of!(Hart, state.instret);
     /// Data filter.
     pub const DATA: usize = offset_of!(Hart, data);
     /// Fetch filter.
@@ -198,51 +198,53 @@ pub mod layout {
     /// Tag of the data context.
     pub const DCTX: usize = offset_of!(Hart, dctx);
     /// DTLB entry used last, a byte.
-    pub const LAST_WAY: usize = offset_of!(Hart, last_way);
+    pub const LAST_WAY: usize = offset_of!(Hart, state.last_way);
     /// Address stored to last.
-    pub const LAST_STORE: usize = offset_of!(Hart, last_stores);
+    pub const LAST_STORE: usize = offset_of!(Hart, state.last_stores);
     /// Address stored to before that.
     pub const OLDER_STORE: usize = LAST_STORE + 8;
     /// Pending result of a multiplication or division, 32 bits.
-    pub const LONG: usize = offset_of!(Hart, long);
+    pub const LONG: usize = offset_of!(Hart, state.long);
     /// When a multiplication or division is there for the instruction that waits for it, as [`Hart::cycle`] counts
     /// within a block, 64 bits.
-    pub const LATE_LONG: usize = offset_of!(Hart, late) + offset_of!(crate::fpdiv::Late, long);
+    pub const LATE_LONG: usize =
+        offset_of!(Hart, state.late) + offset_of!(crate::fpdiv::Late, long);
     /// When a floating-point division or square root is there for the instruction that waits for it, as [`LATE_LONG`]
     /// says it of integers, 64 bits.
     pub const LATE_DIVISION: usize =
-        offset_of!(Hart, late) + offset_of!(crate::fpdiv::Late, division);
+        offset_of!(Hart, state.late) + offset_of!(crate::fpdiv::Late, division);
     /// Registers that may wait for lines: a bit each, 64 bits.
     pub const LATE: usize = offset_of!(Hart, loads) + offset_of!(Loads, regs);
     /// Results under way, 32 bits.
-    pub const PENDING: usize = offset_of!(Hart, pending);
+    pub const PENDING: usize = offset_of!(Hart, state.pending);
     /// Cycle from which they count.
-    pub const PENDING_FROM: usize = offset_of!(Hart, pending_from);
+    pub const PENDING_FROM: usize = offset_of!(Hart, state.pending_from);
     /// Pseudo-LRU of the DTLB's sectors, 64 bits.
-    pub const DTLB_PLRU: usize = offset_of!(Hart, dtlb) + Tlb::PLRU;
+    pub const DTLB_PLRU: usize = offset_of!(Hart, state.dtlb) + Tlb::PLRU;
     /// Pseudo-LRU of the DTLB's superpages, 64 bits.
-    pub const DTLB_SUPER_PLRU: usize = offset_of!(Hart, dtlb) + Tlb::SUPER_PLRU;
+    pub const DTLB_SUPER_PLRU: usize = offset_of!(Hart, state.dtlb) + Tlb::SUPER_PLRU;
     /// Global branch history, 32 bits.
-    pub const HISTORY: usize = offset_of!(Hart, predictor) + offset_of!(Predictor, history);
+    pub const HISTORY: usize = offset_of!(Hart, state.predictor) + offset_of!(Predictor, history);
     /// What a packet right behind that of the last branch sees of it, 32 bits.
-    pub const NEAR_HISTORY: usize = offset_of!(Hart, predictor) + offset_of!(Predictor, near);
+    pub const NEAR_HISTORY: usize = offset_of!(Hart, state.predictor) + offset_of!(Predictor, near);
     /// What the packet that a block goes on in was looked up with, and what a branch in it has found, 32 bits.
-    pub const PASSED: usize = offset_of!(Hart, predictor) + offset_of!(Predictor, passed);
+    pub const PASSED: usize = offset_of!(Hart, state.predictor) + offset_of!(Predictor, passed);
     /// Cycle at which the next packet is there, 64 bits.
-    pub const FRONT: usize = offset_of!(Hart, predictor) + offset_of!(Predictor, front);
+    pub const FRONT: usize = offset_of!(Hart, state.predictor) + offset_of!(Predictor, front);
     /// Cycle behind the last bubble that was waited for, 64 bits.
-    pub const BUBBLE: usize = offset_of!(Hart, predictor) + offset_of!(Predictor, bubble);
+    pub const BUBBLE: usize = offset_of!(Hart, state.predictor) + offset_of!(Predictor, bubble);
     /// The pseudo-LRU bits of the branch target buffer, 64 bits.
     pub const BTB_AGE: usize =
-        offset_of!(Hart, predictor) + offset_of!(Predictor, btb) + offset_of!(Btb, age);
+        offset_of!(Hart, state.predictor) + offset_of!(Predictor, btb) + offset_of!(Btb, age);
     /// Mispredictions, 64 bits.
-    pub const MISPREDICTS: usize = offset_of!(Hart, stats) + offset_of!(HartStats, mispredicts);
+    pub const MISPREDICTS: usize =
+        offset_of!(Hart, state.stats) + offset_of!(HartStats, mispredicts);
     /// Whether the front end jumped to the second half of a packet, 32 bits.
-    pub const LANDED: usize = offset_of!(Hart, predictor) + offset_of!(Predictor, landed);
+    pub const LANDED: usize = offset_of!(Hart, state.predictor) + offset_of!(Predictor, landed);
     /// End of the return addresses, 32 bits, modulo [`RETURNS`].
-    pub const RAS_TOP: usize = offset_of!(Hart, predictor) + offset_of!(Predictor, ras_top);
+    pub const RAS_TOP: usize = offset_of!(Hart, state.predictor) + offset_of!(Predictor, ras_top);
     /// How many of them count, 32 bits.
-    pub const RAS_LEN: usize = offset_of!(Hart, predictor) + offset_of!(Predictor, ras_len);
+    pub const RAS_LEN: usize = offset_of!(Hart, state.predictor) + offset_of!(Predictor, ras_len);
     /// Room of the ring of return addresses.
     pub const RETURNS: usize = crate::predict::RETURNS;
     /// In a return address: the address.
@@ -356,26 +358,27 @@ impl Hart {
         a.page = page;
         a.page_key = page | tag;
         a.fetch_slots = fetch_slots(page);
-        a.page_index = self.predictor.hash().of_pc(page).into();
+        a.page_index = self.state.predictor.hash().of_pc(page).into();
     }
 
     /// Sets what may have moved since code was left.
     #[inline(always)]
     pub fn prepare_tables(&mut self) {
         let a = &mut self.area;
-        a.bht = self.predictor.bht.as_ptr() as u64;
-        a.btb = self.predictor.btb.entries.as_ptr() as u64;
-        a.buckets = self.predictor.btb.buckets.as_ptr() as u64;
-        a.ras = self.predictor.ras.as_ptr() as u64;
-        a.entry_cycle = self.cycle;
-        a.entry_instret = self.instret;
+        a.bht = self.state.predictor.bht.as_ptr() as u64;
+        a.btb = self.state.predictor.btb.entries.as_ptr() as u64;
+        a.buckets = self.state.predictor.btb.buckets.as_ptr() as u64;
+        a.ras = self.state.predictor.ras.as_ptr() as u64;
+        a.entry_cycle = self.state.cycle;
+        a.entry_instret = self.state.instret;
         self.prepare_fp();
     }
 
     /// See [`Area::fp_ready`].
     pub fn prepare_fp(&mut self) {
         let all = crate::trap::status::FS;
-        self.area.fp_ready = (self.csr.mstatus & all == all && self.csr.frm == 0) as u64;
+        self.area.fp_ready =
+            (self.state.csr.mstatus & all == all && self.state.csr.frm == 0) as u64;
     }
 
     /// Identity of everything that fetches depend on.
@@ -386,23 +389,23 @@ impl Hart {
 
     /// How often protection of memory or execute triggers were written.
     pub fn pmp_writes(&self) -> u64 {
-        self.pmp_writes
+        self.state.pmp_writes
     }
 
     /// Whether protection is the same all over the page of a block.
     pub fn pmp_uniform_at(&self, code: &CodeCache, block: u32) -> bool {
-        self.pmp.uniform(code.block(block).page << 12, 0x1000)
+        self.state.pmp.uniform(code.block(block).page << 12, 0x1000)
     }
 
     /// Whether interrupts, notices or time have to be looked at before the next block.
     #[inline(always)]
     pub fn wants_recheck(&self) -> bool {
-        self.recheck
+        self.run.recheck
     }
 
     /// Sets floating-point flags (the bits of fflags).
     pub fn raise_fflags(&mut self, flags: u8) {
-        self.csr.fflags |= flags;
+        self.state.csr.fflags |= flags;
     }
 
     /// Executes instruction `i` of the block at `pc`, but for the fetch of its line.
@@ -424,16 +427,16 @@ impl Hart {
     /// Executes a load or store at index `i` of the block at `pc` that the filter did not
     /// let pass, the shortest way. Floating point must be on.
     pub fn exec_miss<W: World, M: Mode>(&mut self, w: &mut W, p: &PreOp, i: usize, pc: u64) -> End {
-        let va = self.x[(p.rs1 & 31) as usize].wrapping_add(p.imm as i64 as u64);
+        let va = self.state.x[(p.rs1 & 31) as usize].wrapping_add(p.imm as i64 as u64);
         let at = RunPoint::of(p, pc);
         let access = MOVED[p.op as usize];
         let size = access.size;
         let done = if access.store {
             M::store_begins(self, va);
             let v = if access.float {
-                self.f[(p.rs2 & 31) as usize]
+                self.state.f[(p.rs2 & 31) as usize]
             } else {
-                self.x[(p.rs2 & 31) as usize]
+                self.state.x[(p.rs2 & 31) as usize]
             };
             self.store_slow::<W, M>(w, va, size, v, at)
         } else {
@@ -450,14 +453,14 @@ impl Hart {
                     v
                 };
                 if access.float {
-                    self.f[(p.rd & 31) as usize] = v | access.boxed();
+                    self.state.f[(p.rd & 31) as usize] = v | access.boxed();
                 } else {
-                    self.x[(p.rd & 63) as usize] = v;
+                    self.state.x[(p.rd & 63) as usize] = v;
                 }
             })
         };
         match done {
-            Ok(()) if self.leave => End::Left(i),
+            Ok(()) if self.run.leave => End::Left(i),
             Ok(()) => End::Done,
             Err(u) => End::undone(i, u),
         }
@@ -466,14 +469,14 @@ impl Hart {
     /// Code that has called [`resolve_branch`](Self::resolve_branch) or its like takes care of what is pending itself.
     #[inline(always)]
     pub fn forget_redirect(&mut self) {
-        self.redirect = 0;
+        self.run.redirect = 0;
     }
 
     /// Brings pending results up to date behind a wrong prediction.
     pub fn age_pending(&mut self) {
         let cycles = std::mem::take(&mut self.area.redirect);
         if cycles != 0 {
-            self.pending = pending_after(self.pending, cycles);
+            self.state.pending = pending_after(self.state.pending, cycles);
         }
     }
 
@@ -486,9 +489,9 @@ impl Hart {
     /// block's own results can be under way at its end.
     pub fn await_results(&mut self, code: &CodeCache, b: &Block) -> bool {
         self.age_pending();
-        let found = code.stall(b, &self.config.timing, self.pending);
+        let found = code.stall(b, &self.config.timing, self.state.pending);
         self.await_stall(code.ops(b), found);
-        self.pending >> STORES == 0 && longest(self.pending) <= b.cost
+        self.state.pending >> STORES == 0 && longest(self.state.pending) <= b.cost
     }
 
     /// The block begins: its first instruction waits for its second packet, if it has one.
@@ -500,7 +503,7 @@ impl Hart {
 
     /// How the branch history table is indexed.
     pub fn history_hash(&self) -> Hash {
-        self.predictor.hash()
+        self.state.predictor.hash()
     }
 
     /// Fetches the line of instruction `i` of the block at `pc`.
@@ -513,7 +516,7 @@ impl Hart {
     ) -> Result<(), NotNow> {
         if first {
             let fetched = self.fetch_line(w, pc, pc, RunPoint::begin(pc));
-            self.start_waits |= fetched.is_err();
+            self.run.start_waits |= fetched.is_err();
             return fetched;
         }
         let at = pc.wrapping_add(op.off as u64);
@@ -539,10 +542,10 @@ impl Hart {
         // As the front end has found it: before its entry of the history table is changed.
         let (mut meets, mut wrong) = (false, 0);
         if ahead.needs != 0 {
-            wrong = self.predictor.history_with(&site);
+            wrong = self.state.predictor.history_with(&site);
             meets = self.meets_call(&site, to, ahead, wrong);
         }
-        let o = self.predictor.branch(&site, target, taken);
+        let o = self.state.predictor.branch(&site, target, taken);
         self.predicted(o, &site, taken);
         if let Outcome::Wrong(led) = o {
             self.asks_astray(w, &site, led, if taken { target } else { site.behind });
@@ -555,12 +558,12 @@ impl Hart {
     /// A direct branch or jump that the decoder has found gets an entry of the branch target buffer, which has none for
     /// it.
     pub fn enter_found(&mut self, last: u64, target: u64) {
-        self.predictor.enter_found(last, target);
+        self.state.predictor.enter_found(last, target);
     }
 
     /// As [`Hart::enter_found`], for an indirect jump, which the pipeline has found.
     pub fn enter_indirect(&mut self, last: u64, target: u64) {
-        self.predictor.btb.enter(None, last, target);
+        self.state.predictor.btb.enter(None, last, target);
     }
 
     /// Predicts and resolves a direct jump.
@@ -568,7 +571,7 @@ impl Hart {
     pub fn resolve_jump(&mut self, pc: u64, op: &PreOp) {
         let site = self.site(pc, op);
         let target = pc.wrapping_add(op.imm as i64 as u64);
-        let o = self.predictor.jump(&site, target, is_link(op.rd));
+        let o = self.state.predictor.jump(&site, target, is_link(op.rd));
         self.predicted(o, &site, true);
     }
 
@@ -586,9 +589,9 @@ impl Hart {
         let site = self.site(pc, op);
         let o = if is_link(op.rs1) && !is_link(op.rd) {
             let delay = self.config.timing.return_after_call;
-            self.predictor.ret(&site, target, delay)
+            self.state.predictor.ret(&site, target, delay)
         } else {
-            self.predictor.indirect(&site, target, is_link(op.rd))
+            self.state.predictor.indirect(&site, target, is_link(op.rd))
         };
         self.predicted(o, &site, true);
         if let Outcome::Wrong(led) = o {

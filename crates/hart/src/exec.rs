@@ -23,13 +23,13 @@ impl Hart {
         if p.flags & HAZARD != 0 {
             let overlaps = |k: usize| match p.near(k) {
                 0 => false,
-                bits => (va ^ self.last_stores[k]) & bits == 0,
+                bits => (va ^ self.state.last_stores[k]) & bits == 0,
             };
             if overlaps(0) || overlaps(1) {
                 self.store_hazard(p, va);
             }
         }
-        if self.pending >> STORES != 0 {
+        if self.state.pending >> STORES != 0 {
             self.meet_stores(p, va);
         }
     }
@@ -38,26 +38,26 @@ impl Hart {
     #[inline(always)]
     pub(crate) fn store_hazard(&mut self, p: &PreOp, va: u64) {
         let cycles = self.config.timing.store_load_hazard;
-        self.cycle += u64::from(cycles) + u64::from(p.splits());
+        self.state.cycle += u64::from(cycles) + u64::from(p.splits());
         // Meanwhile all stores are written: none is at this address any more.
-        self.last_stores = [va ^ ELSEWHERE; 2];
+        self.state.last_stores = [va ^ ELSEWHERE; 2];
         // It has been fetched anew.
-        let now = self.cycle + u64::from(p.cost);
-        self.predictor.front = now.saturating_sub(p.packets_before());
+        let now = self.state.cycle + u64::from(p.cost);
+        self.state.predictor.front = now.saturating_sub(p.packets_before());
     }
 
     #[inline(always)]
     pub(crate) fn touch_way(&mut self, way: u8) {
-        if way != self.last_way {
-            self.last_way = way;
-            self.dtlb.touch(way);
+        if way != self.state.last_way {
+            self.state.last_way = way;
+            self.state.dtlb.touch(way);
         }
     }
 
     /// An access to a line has hit the filter.
     #[inline(always)]
     pub(crate) fn note_use(&mut self, va: u64, p: &PreOp) {
-        let now = self.cycle + p.cost as u64;
+        let now = self.state.cycle + p.cost as u64;
         self.data
             .at_mut((va >> Detailed::BLOCK_SHIFT) as usize)
             .used = now as u32;
@@ -120,14 +120,14 @@ impl Hart {
             macro_rules! when {
                 () => {
                     Moment {
-                        cycle: self.cycle + p.cost as u64,
-                        instret: self.instret + i as u64,
+                        cycle: self.state.cycle + p.cost as u64,
+                        instret: self.state.instret + i as u64,
                     }
                 };
             }
             macro_rules! x {
                 ($r:expr) => {
-                    self.x[($r & 63) as usize]
+                    self.state.x[($r & 63) as usize]
                 };
             }
             macro_rules! a {
@@ -177,7 +177,7 @@ impl Hart {
             }
             macro_rules! left {
                 () => {
-                    if self.leave {
+                    if self.run.leave {
                         return End::Left(i);
                     }
                 };
@@ -386,7 +386,7 @@ impl Hart {
                         illegal!();
                     }
                     let v = load!(read_u64, u64, 8);
-                    self.f[(p.rd & 31) as usize] = v;
+                    self.state.f[(p.rd & 31) as usize] = v;
                     self.fp_dirty();
                     left!();
                 }
@@ -395,7 +395,7 @@ impl Hart {
                         illegal!();
                     }
                     let v = load!(read_u32, u32, 4);
-                    self.f[(p.rd & 31) as usize] = v as u64 | 0xffff_ffff_0000_0000;
+                    self.state.f[(p.rd & 31) as usize] = v as u64 | 0xffff_ffff_0000_0000;
                     self.fp_dirty();
                     left!();
                 }
@@ -403,13 +403,13 @@ impl Hart {
                     if !self.fp_on() {
                         illegal!();
                     }
-                    store!(write_u64, u64, 8, self.f[(p.rs2 & 31) as usize])
+                    store!(write_u64, u64, 8, self.state.f[(p.rs2 & 31) as usize])
                 }
                 Fsw => {
                     if !self.fp_on() {
                         illegal!();
                     }
-                    store!(write_u32, u32, 4, self.f[(p.rs2 & 31) as usize])
+                    store!(write_u32, u32, 4, self.state.f[(p.rs2 & 31) as usize])
                 }
                 LrW => {
                     let va = a!();
@@ -465,7 +465,7 @@ impl Hart {
                 }
                 AmocasQ => {
                     let pair = |h: &Self, r: u8| match r {
-                        1..32 => [h.x[r as usize], h.x[r as usize + 1]],
+                        1..32 => [h.state.x[r as usize], h.state.x[r as usize + 1]],
                         _ => [0; 2],
                     };
                     let (expected, new) = (pair(self, p.rd), pair(self, p.rs2));
@@ -503,22 +503,25 @@ impl Hart {
                 | MarkLabel | MarkSnapshot | MarkStop => {
                     check!(M::hands_over(self, w, at!()));
                     check!(M::visible(self, w, at!()));
-                    let (cycle, value) = (self.cycle + p.cost as u64, a!());
+                    let (cycle, value) = (self.state.cycle + p.cost as u64, a!());
                     let heard =
                         Marker::of(p.op).is_some_and(|m| w.marker(self.id, cycle, m, value));
                     // It is the last of its block: the loop around blocks looks at both.
-                    self.leave |= heard;
-                    self.recheck |= heard;
+                    self.run.leave |= heard;
+                    self.run.recheck |= heard;
                 }
                 Ebreak if p.len == ILLEGAL_LEN => {
                     return End::Trap(i, Trap::illegal(p.imm as u32));
                 }
                 Ebreak => return End::Trap(i, Trap::new(cause::BREAKPOINT, pc!())),
                 Ecall => {
-                    return End::Trap(i, Trap::new(cause::ECALL_U + self.privilege as u64, 0));
+                    return End::Trap(
+                        i,
+                        Trap::new(cause::ECALL_U + self.state.privilege as u64, 0),
+                    );
                 }
                 Mret => {
-                    if self.privilege != Privilege::Machine {
+                    if self.state.privilege != Privilege::Machine {
                         illegal!();
                     }
                     let to = self.returns_to(true);
@@ -526,12 +529,12 @@ impl Hart {
                     let then = when!().behind().instret;
                     self.mret();
                     self.count_return(then);
-                    next = self.pc;
+                    next = self.state.pc;
                 }
                 Sret => {
-                    if self.privilege == Privilege::User
-                        || self.privilege == Privilege::Supervisor
-                            && self.csr.mstatus & status::TSR != 0
+                    if self.state.privilege == Privilege::User
+                        || self.state.privilege == Privilege::Supervisor
+                            && self.state.csr.mstatus & status::TSR != 0
                     {
                         illegal!();
                     }
@@ -540,22 +543,23 @@ impl Hart {
                     let then = when!().behind().instret;
                     self.sret();
                     self.count_return(then);
-                    next = self.pc;
+                    next = self.state.pc;
                 }
                 Wfi => {
-                    if self.privilege != Privilege::Machine && self.csr.mstatus & status::TW != 0
-                        || self.privilege == Privilege::User
+                    if self.state.privilege != Privilege::Machine
+                        && self.state.csr.mstatus & status::TW != 0
+                        || self.state.privilege == Privilege::User
                     {
                         illegal!();
                     }
                     check!(M::hands_over(self, w, at!()));
-                    self.waiting = true;
-                    self.recheck = true;
+                    self.state.waiting = true;
+                    self.run.recheck = true;
                 }
                 SfenceVma => {
-                    if self.privilege == Privilege::User
-                        || self.privilege == Privilege::Supervisor
-                            && self.csr.mstatus & status::TVM != 0
+                    if self.state.privilege == Privilege::User
+                        || self.state.privilege == Privilege::Supervisor
+                            && self.state.csr.mstatus & status::TVM != 0
                     {
                         illegal!();
                     }
@@ -563,11 +567,11 @@ impl Hart {
                     let vpn = (p.rs1 != 0).then(|| a!() << 25 >> 37);
                     let asid = (p.rs2 != 0)
                         .then(|| b!() as u16 & ((1u32 << self.config.asid_bits) - 1) as u16);
-                    self.dtlb.flush(vpn, asid);
-                    self.itlb.flush(vpn, asid);
+                    self.state.dtlb.flush(vpn, asid);
+                    self.state.itlb.flush(vpn, asid);
                     // With an address it is about leaves, which the walk cache does not hold.
                     if vpn.is_none() {
-                        self.walks.clear();
+                        self.state.walks.clear();
                     }
                     self.flush_filters();
                 }
@@ -588,7 +592,7 @@ impl Hart {
                     }
                 }
                 fp_ops!() => {
-                    let operands = [p.rs1, p.rs2].map(|r| self.f[(r & 31) as usize]);
+                    let operands = [p.rs1, p.rs2].map(|r| self.state.f[(r & 31) as usize]);
                     if self.fp_op(p).is_none() {
                         illegal!();
                     }
@@ -596,7 +600,7 @@ impl Hart {
                 }
             }
         }
-        self.pc = next;
+        self.state.pc = next;
         End::Done
     }
 
@@ -609,7 +613,7 @@ impl Hart {
 
     /// Instruction bits at a pc that was fetched before.
     pub(crate) fn raw_at<W: World>(&mut self, w: &mut W, pc: u64, len: u8) -> u32 {
-        let p = self.privilege;
+        let p = self.state.privilege;
         let base = w.ram_base();
         let mut half = |h: &mut Self, va: u64| -> u32 {
             h.look_up(w, va, Access::Fetch, p)
@@ -628,7 +632,7 @@ impl Hart {
     /// fence.i empties L1I; the refetch is an ordinary miss.
     pub(crate) fn empty_l1i<W: World>(&mut self, w: &mut W) {
         w.coherence().empty_l1i(self.id);
-        self.fetch.restart(self.cycle);
+        self.fetch.restart(self.state.cycle);
     }
 
     /// A cache-block operation; `None` if it is illegal in the current mode.
@@ -640,17 +644,19 @@ impl Hart {
         at: RunPoint,
     ) -> Option<Result<(), Undone>> {
         let gate = |bits: u64| -> bool {
-            match self.privilege {
+            match self.state.privilege {
                 Privilege::Machine => true,
-                Privilege::Supervisor => self.csr.menvcfg & bits != 0,
-                Privilege::User => self.csr.menvcfg & bits != 0 && self.csr.senvcfg & bits != 0,
+                Privilege::Supervisor => self.state.csr.menvcfg & bits != 0,
+                Privilege::User => {
+                    self.state.csr.menvcfg & bits != 0 && self.state.csr.senvcfg & bits != 0
+                }
             }
         };
         const CBIE: u64 = 3 << 4;
         const CBCFE: u64 = 1 << 6;
         const CBZE: u64 = 1 << 7;
         match p.op {
-            Op::CflushDL1 if self.privilege != Privilege::Machine => None,
+            Op::CflushDL1 if self.state.privilege != Privilege::Machine => None,
             Op::CflushDL1 | Op::CflushDL1U => {
                 Some(self.cflush::<W, M>(w, (p.rs1 != 0).then_some(va), at))
             }

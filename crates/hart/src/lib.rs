@@ -59,7 +59,9 @@ mod reporting;
 #[cfg(test)]
 mod rocket;
 mod run;
+mod running;
 mod saved;
+mod state;
 mod stats;
 mod straight;
 mod stray;
@@ -86,5 +88,6 @@ pub use preop::{
 };
 pub use privilege::Privilege;
 pub use saved::{save_caches, SavedError, SavedHart};
+pub use state::State;
 pub use stats::HartStats;
 pub use trap::TrapLoop;

@@ -48,7 +48,7 @@ impl Hart {
         p: Privilege,
     ) -> Result<Option<u64>, Trap> {
         let Wanted { va, size, access } = want;
-        if !self.pmp.permits(pa, size as u64, access, p as u8) {
+        if !self.state.pmp.permits(pa, size as u64, access, p as u8) {
             return Err(Fault::Access.trap(access, va));
         }
         let offset = pa.wrapping_sub(w.ram_base());
@@ -65,7 +65,7 @@ impl Hart {
         let c = w.coherence();
         if c.code_lines(pa) >> (pa >> 6 & 63) & 1 != 0 {
             c.invalidate_code(pa);
-            self.recheck = true;
+            self.run.recheck = true;
         }
         c.break_reservations(self.id, pa & !63);
     }
@@ -86,8 +86,8 @@ impl Hart {
         let shift = M::BLOCK_SHIFT;
         let block = 1u64 << shift;
         let base = pa & !(block - 1);
-        let watched = self.triggers.watches(va & !(block - 1), block);
-        if watched || w.watches(base, block) || !self.pmp.is_uniform(base, block) {
+        let watched = self.state.triggers.watches(va & !(block - 1), block);
+        if watched || w.watches(base, block) || !self.state.pmp.is_uniform(base, block) {
             return;
         }
         let id = self.id;
@@ -167,20 +167,20 @@ impl Hart {
             Place::Ram(o) => {
                 let v = read_ram(w, o, size);
                 self.read_at(w, va, o, size, v.into());
-                self.halfway.hint = None;
+                self.state.halfway.hint = None;
                 Ok(v)
             }
             Place::Device(pa) => {
                 M::hands_over(self, w, at)?;
-                let before = self.cycle;
+                let before = self.state.cycle;
                 M::device(self, w, pa, at)?;
-                self.leave = true;
+                self.run.leave = true;
                 let Ok(v) = w.mmio_read(&self.requester(at), pa, size) else {
                     // An address with nothing behind it does not get as far as the bus.
-                    self.cycle = before;
+                    self.state.cycle = before;
                     return Err(Trap::new(cause::LOAD_ACCESS, va).into());
                 };
-                self.stats.device_loads += 1;
+                self.state.stats.device_loads += 1;
                 self.commit_access(w, AccessKind::Read, (va, pa), size, v.into());
                 Ok(v)
             }
@@ -203,26 +203,26 @@ impl Hart {
         let access = Access::Write;
         if let Some(o) = M::buffer_store(self, w, Wanted { va, size, access }, value, at)? {
             self.wrote_at(w, va, o, size, value.into());
-            self.halfway.hint = None;
+            self.state.halfway.hint = None;
             return Ok(());
         }
         match self.resolve::<W, M>(w, va, size, access, at)? {
             Place::Ram(o) => {
                 write_ram(w, o, size, value);
                 self.wrote_at(w, va, o, size, value.into());
-                self.halfway.hint = None;
+                self.state.halfway.hint = None;
                 Ok(())
             }
             Place::Device(pa) => {
                 M::hands_over(self, w, at)?;
-                let before = self.cycle;
+                let before = self.state.cycle;
                 M::device(self, w, pa, at)?;
-                self.leave = true;
+                self.run.leave = true;
                 if w.mmio_write(&self.requester(at), pa, size, value).is_err() {
-                    self.cycle = before;
+                    self.state.cycle = before;
                     return Err(Trap::new(cause::STORE_ACCESS, va).into());
                 }
-                self.stats.device_stores += 1;
+                self.state.stats.device_stores += 1;
                 self.commit_access(w, AccessKind::Write, (va, pa), size, value.into());
                 Ok(())
             }
@@ -232,11 +232,11 @@ impl Hart {
     fn requester(&self, at: RunPoint) -> Requester<'_> {
         Requester {
             hart: self.id,
-            cycle: self.cycle + at.offset(),
-            instret: self.instret,
-            satp: self.csr.satp,
+            cycle: self.state.cycle + at.offset(),
+            instret: self.state.instret,
+            satp: self.state.csr.satp,
             privilege: self.data_privilege() as u8,
-            stats: &self.stats,
+            stats: &self.state.stats,
         }
     }
 
@@ -253,11 +253,11 @@ impl Hart {
         Self::misaligned(va, size, Access::Read)?;
         match self.resolve::<W, M>(w, va, size, Access::Read, at)? {
             Place::Ram(o) => {
-                self.reservation = Some((w.ram_base() + o) & !63);
+                self.state.reservation = Some((w.ram_base() + o) & !63);
                 let value = read_ram(w, o, size);
                 self.read_at(w, va, o, size, value.into());
                 if W::PARALLEL {
-                    self.loaded = (o, size, value);
+                    self.run.loaded = (o, size, value);
                 }
                 Ok(value)
             }
@@ -277,7 +277,7 @@ impl Hart {
         M::synchronizes(self, w, at)?;
         self.data_trigger(va, size as u64, false, true)?;
         Self::misaligned(va, size, Access::Write)?;
-        let reserved = self.reservation.take();
+        let reserved = self.state.reservation.take();
         let Some(line) = reserved else {
             // It may have waited for a line before it lost the reservation.
             self.abandon_fill(w, at);
@@ -287,7 +287,7 @@ impl Hart {
         };
         let place = match self.resolve::<W, M>(w, va, size, Access::Write, at) {
             Err(Undone::NotNow) => {
-                self.reservation = reserved;
+                self.state.reservation = reserved;
                 return Err(Undone::NotNow);
             }
             Err(Undone::Trap(t)) => return Err(t.into()),
@@ -315,7 +315,12 @@ impl Hart {
         let pa = self.look_up(w, va, Access::Write, p)?;
         let offset = pa.wrapping_sub(w.ram_base());
         let fits = offset < w.ram().len() && !w.ram().is_read_only(offset);
-        if !self.pmp.allows(pa, size as u64, Access::Write, p as u8) || !fits {
+        if !self
+            .state
+            .pmp
+            .allows(pa, size as u64, Access::Write, p as u8)
+            || !fits
+        {
             return Err(Trap::new(cause::STORE_ACCESS, va));
         }
         Ok(())
@@ -404,7 +409,7 @@ impl Hart {
         let p = self.data_privilege();
         let mut go = |h: &mut Self, a: Access| -> Result<u64, Undone> {
             let pa = M::translate(h, w, va, a, p, at)?;
-            if !h.pmp.allows(pa & !63, 64, a, p as u8) {
+            if !h.state.pmp.allows(pa & !63, 64, a, p as u8) {
                 return Err(Fault::Access.trap(a, va).into());
             }
             Ok(pa)
@@ -477,7 +482,7 @@ impl Hart {
         let pa = M::translate(self, w, va, Access::Write, p, at)? & !63;
         let offset = pa.wrapping_sub(w.ram_base());
         let fits = offset < w.ram().len() && !w.ram().is_read_only(offset);
-        if !self.pmp.allows(pa, 64, Access::Write, p as u8) || !fits {
+        if !self.state.pmp.allows(pa, 64, Access::Write, p as u8) || !fits {
             return Err(Trap::new(cause::STORE_ACCESS, va).into());
         }
         M::own_line(self, w, pa, at)?;

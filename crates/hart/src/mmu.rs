@@ -102,14 +102,14 @@ impl Hart {
     /// Whether translation is on for a privilege.
     #[inline]
     pub(crate) fn translates(&self, p: Privilege) -> bool {
-        p != Privilege::Machine && self.csr.satp >> 60 == 8
+        p != Privilege::Machine && self.state.csr.satp >> 60 == 8
     }
 
     /// Reads a page-table entry as the walker does.
     #[inline]
     fn read_pte<Wd: World>(&mut self, w: &mut Wd, pa: u64) -> Result<u64, Fault> {
         let s = Privilege::Supervisor as u8;
-        if !self.pmp.permits(pa, 8, Access::Read, s) {
+        if !self.state.pmp.permits(pa, 8, Access::Read, s) {
             return Err(Fault::Access);
         }
         w.accessed(AccessKind::Read, pa, 8);
@@ -128,7 +128,7 @@ impl Hart {
         if (va as i64) << 25 >> 25 != va as i64 {
             return Err(Fault::Page.into());
         }
-        let mut table = (self.csr.satp & ((1 << 44) - 1)) << 12;
+        let mut table = (self.state.csr.satp & ((1 << 44) - 1)) << 12;
         for level in (0..3u8).rev() {
             let vpn = va >> (12 + 9 * level) & 0x1ff;
             let at = table + vpn * 8;
@@ -157,7 +157,7 @@ impl Hart {
     /// Permission of a leaf entry for an access, A and D aside.
     #[inline]
     fn may(&self, pte: u64, access: Access, p: Privilege) -> bool {
-        let st = self.csr.mstatus;
+        let st = self.state.csr.mstatus;
         let user_page = pte & U != 0;
         let mode_ok = match p {
             Privilege::User => user_page,
@@ -180,7 +180,7 @@ impl Hart {
     /// The bits that hardware has to set in a leaf entry before an access (Svadu).
     #[inline]
     fn unmarked(&self, l: Leaf, access: Access, p: Privilege) -> u64 {
-        let sets = self.csr.adue() && is_sound(l.level, l.pte) && self.may(l.pte, access, p);
+        let sets = self.state.csr.adue() && is_sound(l.level, l.pte) && self.may(l.pte, access, p);
         if sets {
             marks(access) & !l.pte
         } else {
@@ -192,7 +192,7 @@ impl Hart {
     fn may_mark<Wd: World>(&mut self, w: &Wd, l: Leaf) -> Result<(), Fault> {
         let s = Privilege::Supervisor as u8;
         let fixed = w.ram().is_read_only(l.at.wrapping_sub(w.ram_base()));
-        if !fixed && self.pmp.permits(l.at, 8, Access::Write, s) {
+        if !fixed && self.state.pmp.permits(l.at, 8, Access::Write, s) {
             Ok(())
         } else {
             Err(Fault::Access)
@@ -283,9 +283,13 @@ impl Hart {
         if !self.translates(p) {
             return Ok((va, NO_WAY));
         }
-        let (vpn, asid) = (va << 25 >> 37, self.csr.asid());
+        let (vpn, asid) = (va << 25 >> 37, self.state.csr.asid());
         let data = access != Access::Fetch;
-        let tlb = if data { &mut self.dtlb } else { &mut self.itlb };
+        let tlb = if data {
+            &mut self.state.dtlb
+        } else {
+            &mut self.state.itlb
+        };
         let canonical = (va as i64) << 25 >> 25 == va as i64;
         let Some(TlbHit { way, level, pte }) = tlb.lookup(vpn, asid).filter(|_| canonical) else {
             return self.walk_timed(w, va, access, p, at);
@@ -297,19 +301,19 @@ impl Hart {
             }
             // The entry is out of date as soon as the bits are set.
             let (tlb, side) = if data {
-                (&mut self.dtlb, Side::Data)
+                (&mut self.state.dtlb, Side::Data)
             } else {
-                (&mut self.itlb, Side::Inst)
+                (&mut self.state.itlb, Side::Inst)
             };
             tlb.flush(Some(vpn), None);
             self.drop_way(w, side, way);
             return self.walk_timed(w, va, access, p, at);
         }
         if data {
-            self.dtlb.touch(way);
-            self.last_way = way;
+            self.state.dtlb.touch(way);
+            self.state.last_way = way;
         } else {
-            self.itlb.touch(way);
+            self.state.itlb.touch(way);
         }
         Ok((Self::page_address(level, pte, va), way))
     }
@@ -324,7 +328,7 @@ impl Hart {
         p: Privilege,
         at: RunPoint,
     ) -> Result<(u64, u8), Undone> {
-        let (vpn, asid) = (va << 25 >> 37, self.csr.asid());
+        let (vpn, asid) = (va << 25 >> 37, self.state.csr.asid());
         let side = if access == Access::Fetch {
             Side::Inst
         } else {
@@ -332,17 +336,17 @@ impl Hart {
         };
         let t = self.config.timing;
         let walk = (vpn, side == Side::Inst);
-        if self.halfway.walk != Some(walk) {
-            self.halfway.walk = Some(walk);
+        if self.state.halfway.walk != Some(walk) {
+            self.state.halfway.walk = Some(walk);
             match side {
-                Side::Inst => self.stats.itlb_misses += 1,
+                Side::Inst => self.state.stats.itlb_misses += 1,
                 Side::Data => {
-                    self.stats.dtlb_misses += 1;
-                    self.stats.dtlb_store_misses += u64::from(access == Access::Write);
-                    self.halfway.replays = WALK_AGAIN;
+                    self.state.stats.dtlb_misses += 1;
+                    self.state.stats.dtlb_store_misses += u64::from(access == Access::Write);
+                    self.state.halfway.replays = WALK_AGAIN;
                 }
             }
-            self.cycle += u64::from(t.tlb_walk.min(t.tlb_miss));
+            self.state.cycle += u64::from(t.tlb_walk.min(t.tlb_miss));
         }
         let leaf = self.walk(w, va, |h, w, entry, last| -> Result<(), WalkEnd> {
             let pa = entry.at;
@@ -352,13 +356,13 @@ impl Hart {
                 h.l1d_touch::<Wd, false>(w, pa, LineKind::Store, at)?;
                 return Ok(());
             }
-            if !last && h.walks.lookup(pa, entry.level).is_some() {
+            if !last && h.state.walks.lookup(pa, entry.level).is_some() {
                 return Ok(());
             }
             h.l1d_touch::<Wd, false>(w, pa, LineKind::PageWalk, at)?;
             if !last {
-                h.cycle += u64::from(t.ptw_level);
-                h.walks.insert(pa, entry.pte);
+                h.state.cycle += u64::from(t.ptw_level);
+                h.state.walks.insert(pa, entry.pte);
             }
             Ok(())
         });
@@ -368,11 +372,11 @@ impl Hart {
             Ok(found) => Ok(found),
         };
         if found.is_err() {
-            self.halfway.replays = 0;
+            self.state.halfway.replays = 0;
         }
-        self.halfway.walk = None;
+        self.state.halfway.walk = None;
         // The access is tried again.
-        self.cycle += u64::from(t.tlb_miss.saturating_sub(t.tlb_walk));
+        self.state.cycle += u64::from(t.tlb_miss.saturating_sub(t.tlb_walk));
         let mut leaf = found?;
         let bits = self.unmarked(leaf, access, p);
         if bits != 0 {
@@ -383,17 +387,17 @@ impl Hart {
         }
         let Leaf { level, pte, .. } = leaf;
         let (way, lost) = match side {
-            Side::Inst => self.itlb.insert(vpn, level, asid, pte),
-            Side::Data => self.dtlb.insert(vpn, level, asid, pte),
+            Side::Inst => self.state.itlb.insert(vpn, level, asid, pte),
+            Side::Data => self.state.dtlb.insert(vpn, level, asid, pte),
         };
         if lost {
             self.drop_way(w, side, way);
         }
         if side == Side::Data {
-            self.last_way = way;
+            self.state.last_way = way;
         }
         if !self.permits(pte, access, p) {
-            self.halfway.replays = 0;
+            self.state.halfway.replays = 0;
             return Err(Fault::Page.trap(access, va).into());
         }
         Ok((Self::page_address(level, pte, va), way))

@@ -72,7 +72,7 @@ impl Hart {
                 // Code may be running: it is dropped between blocks.
                 Notice::StaleCode(_) => {
                     w.coherence().post(self.id, n);
-                    self.recheck = true;
+                    self.run.recheck = true;
                 }
                 _ => self.apply_notice(w, n),
             }
@@ -83,7 +83,7 @@ impl Hart {
     /// have stored to it: all decode it again.
     pub(crate) fn stored_meanwhile<W: World>(&mut self, w: &mut W, page: u64) {
         if w.coherence().invalidate_code(page << 12) {
-            self.recheck = true;
+            self.run.recheck = true;
         }
     }
 
@@ -93,13 +93,13 @@ impl Hart {
         for page in w.coherence().unguarded() {
             w.coherence().invalidate_code(page << 12);
         }
-        self.recheck = true;
+        self.run.recheck = true;
     }
 
     /// Stores if memory still holds what lr has read there, as an sc does that cannot see
     /// others' stores: a value that was changed and changed back is not noticed.
     pub(crate) fn store_if_same<W: World>(&self, w: &W, o: u64, size: u8, value: u64) -> bool {
-        let (at, bytes, old) = self.loaded;
+        let (at, bytes, old) = self.run.loaded;
         (at, bytes) == (o, size)
             && read_ram(w, o, size) == old
             && exchange(w.ram(), o, size, old, value).is_ok()
@@ -107,7 +107,7 @@ impl Hart {
 
     /// Ends the reservation of the last lr, as an implementation may at any time.
     pub fn end_reservation(&mut self) {
-        self.reservation = None;
+        self.state.reservation = None;
     }
 }
 

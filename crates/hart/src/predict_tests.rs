@@ -277,8 +277,8 @@ fn a_return_in_the_packet_behind_its_call_comes_too_early() {
 
 fn hart(cycle: u64, front: u64) -> Hart {
     let mut h = Hart::new(0, rocket::hart()).expect("configuration");
-    h.cycle = cycle;
-    h.predictor.front = front;
+    h.state.cycle = cycle;
+    h.state.predictor.front = front;
     h
 }
 
@@ -295,7 +295,7 @@ fn packets_that_wait_hide_a_bubble() {
         };
         h.predicted(Outcome::Late, &s, true);
         assert_eq!(
-            (h.cycle - 100, h.predictor.front),
+            (h.state.cycle - 100, h.state.predictor.front),
             (wait, front),
             "{ahead} ahead"
         );
@@ -308,7 +308,11 @@ fn packets_that_wait_hide_a_bubble() {
         ..site(0)
     };
     h.predicted(Outcome::Wrong(Led::Nowhere), &s, true);
-    assert_eq!((h.cycle, h.predictor.front), (103, 101), "fetched anew");
+    assert_eq!(
+        (h.state.cycle, h.state.predictor.front),
+        (103, 101),
+        "fetched anew"
+    );
 }
 
 #[test]
@@ -317,21 +321,21 @@ fn a_second_half_is_a_packet_of_its_own() {
     // the packets that wait.
     for (len, ahead, cycles) in [(2, 0, 1), (2, 1, 0), (4, 0, 1), (4, 1, 1), (4, 3, 1)] {
         let mut h = hart(100, 100 - ahead);
-        h.predictor.lands(0x102, len);
+        h.state.predictor.lands(0x102, len);
         h.await_packet();
-        assert_eq!(h.cycle - 100, cycles, "{len} bytes, {ahead} ahead");
+        assert_eq!(h.state.cycle - 100, cycles, "{len} bytes, {ahead} ahead");
     }
     let mut h = hart(100, 100);
-    h.predictor.lands(0x104, 4);
+    h.state.predictor.lands(0x104, 4);
     assert_eq!(
-        (h.predictor.front, h.predictor.landed),
+        (h.state.predictor.front, h.state.predictor.landed),
         (100, 0),
         "a first half"
     );
-    h.predictor.lands(0x102, 4);
-    h.predictor.falls_through(0x102, 0x106);
+    h.state.predictor.lands(0x102, 4);
+    h.state.predictor.falls_through(0x102, 0x106);
     h.await_packet();
-    assert_eq!(h.cycle, 101, "only the front end is late");
+    assert_eq!(h.state.cycle, 101, "only the front end is late");
 }
 
 #[test]
@@ -339,10 +343,13 @@ fn the_queue_hides_part_of_a_miss() {
     let t = rocket::timing();
     for (ahead, hidden) in [(0, 0), (5, 5), (8, 8), (30, 8)] {
         let mut h = hart(100, 98 - ahead);
-        h.predictor.misses(100, 2, &t);
-        assert_eq!(h.predictor.hidden(&t), hidden as u32);
-        h.predictor.arrives(140, 2);
-        assert_eq!((h.predictor.front, h.predictor.hidden(&t)), (138, 0));
+        h.state.predictor.misses(100, 2, &t);
+        assert_eq!(h.state.predictor.hidden(&t), hidden as u32);
+        h.state.predictor.arrives(140, 2);
+        assert_eq!(
+            (h.state.predictor.front, h.state.predictor.hidden(&t)),
+            (138, 0)
+        );
     }
     // A jump that waited for the decoder and then misses pays only for the miss.
     let mut h = hart(100, 0);
@@ -353,8 +360,8 @@ fn the_queue_hides_part_of_a_miss() {
         ..site(0)
     };
     h.predicted(Outcome::Late, &s, true);
-    h.predictor.misses(101, 0, &t);
-    assert_eq!(h.predictor.hidden(&t), 1);
+    h.state.predictor.misses(101, 0, &t);
+    assert_eq!(h.state.predictor.hidden(&t), 1);
 }
 
 #[test]
@@ -381,7 +388,7 @@ fn saved_states_are_checked() {
 #[test]
 fn where_nothing_is_behind_an_instruction_an_entry_is_given_up() {
     let mut h = hart(100, 100);
-    let p = &mut h.predictor;
+    let p = &mut h.state.predictor;
     for last in [0x100, 0x200, 0x300] {
         p.btb.enter(None, last, 0x40);
     }
@@ -424,10 +431,10 @@ fn a_jump_that_the_decoder_finds_has_two_entries_if_its_target_misses() {
 fn what_nothing_needs_has_been_asked_for_before() {
     let t = rocket::timing();
     let mut h = hart(100, 100);
-    h.predictor.misses(100, 2, &t);
+    h.state.predictor.misses(100, 2, &t);
     let (line, void) = (0, false);
-    h.predictor.astray = Some(Astray { line, void });
-    assert_eq!(h.predictor.hidden(&t), t.mispredict + 1);
-    h.predictor.gives_up();
-    assert!(h.predictor.astray.is_none());
+    h.state.predictor.astray = Some(Astray { line, void });
+    assert_eq!(h.state.predictor.hidden(&t), t.mispredict + 1);
+    h.state.predictor.gives_up();
+    assert!(h.state.predictor.astray.is_none());
 }

@@ -23,15 +23,15 @@ impl Hart {
     pub(crate) fn commit_begin<W: World>(&mut self, w: &mut W, p: &PreOp, at: RunPoint) {
         if W::COMMITS {
             self.record.begun = Some(Begun {
-                cycle: self.cycle + at.offset(),
+                cycle: self.state.cycle + at.offset(),
                 pc: at.pc,
                 word: if w.wants_words() {
                     self.raw_at(w, at.pc, p.len)
                 } else {
                     0
                 },
-                privilege: self.privilege as u8,
-                fflags: self.csr.fflags,
+                privilege: self.state.privilege as u8,
+                fflags: self.state.csr.fflags,
                 op: *p,
             });
         }
@@ -151,10 +151,14 @@ impl Hart {
     fn written<W: World>(&mut self, w: &mut W, b: &Begun) -> [Option<(Reg, u64)>; 2] {
         use Format::*;
         let p = &b.op;
-        let x = |h: &Self, r: u8| (1..32).contains(&r).then(|| (Reg::X(r), h.x[r as usize]));
-        let f = |h: &Self| Some((Reg::F(p.rd & 31), h.f[(p.rd & 31) as usize]));
-        let flags =
-            (self.csr.fflags != b.fflags).then_some((Reg::Csr(0x001), u64::from(self.csr.fflags)));
+        let x = |h: &Self, r: u8| {
+            (1..32)
+                .contains(&r)
+                .then(|| (Reg::X(r), h.state.x[r as usize]))
+        };
+        let f = |h: &Self| Some((Reg::F(p.rd & 31), h.state.f[(p.rd & 31) as usize]));
+        let flags = (self.state.csr.fflags != b.fflags)
+            .then_some((Reg::Csr(0x001), u64::from(self.state.csr.fflags)));
         match p.op.info().format {
             None | Fence | FenceI | Sfence | Store | B | FpStore | Cbo | Prefetch | Cflush
             | Mark => [Option::None; 2],

@@ -17,7 +17,7 @@ use nagori_isa::{Format, Op};
 impl Hart {
     /// Where the block begins in which the hart stands, or that it begins next.
     pub fn block_pc(&self) -> u64 {
-        self.halfway.resume.map_or(self.pc, |r| r.pc)
+        self.state.halfway.resume.map_or(self.state.pc, |r| r.pc)
     }
 
     /// Whether an observer has stopped the hart within a block; it has to run again with the same limit.
@@ -28,10 +28,13 @@ impl Hart {
     /// Cycle and retired instructions where the hart stands, also within a block.
     pub fn stands_at(&self, code: &CodeCache) -> (u64, u64) {
         let Some(s) = &self.stopped else {
-            return (self.cycle, self.instret);
+            return (self.state.cycle, self.state.instret);
         };
         let p = &code.ops(code.block(s.block))[s.next];
-        (self.cycle + p.cost as u64, self.instret + s.next as u64)
+        (
+            self.state.cycle + p.cost as u64,
+            self.state.instret + s.next as u64,
+        )
     }
 
     /// Gives up the place within a block where an observer has stopped the hart, since its state is
@@ -43,13 +46,13 @@ impl Hart {
             return;
         };
         let p = &code.ops(code.block(s.block))[s.next];
-        self.cycle += p.cost as u64;
-        self.instret += s.next as u64;
+        self.state.cycle += p.cost as u64;
+        self.state.instret += s.next as u64;
         if self.counts_mix() {
             self.count_mix(&code.ops(code.block(s.block))[..s.next], false);
         }
-        self.cut(s.pc, self.pc);
-        self.pending = self.still_pending(0);
+        self.cut(s.pc, self.state.pc);
+        self.state.pending = self.still_pending(0);
     }
 
     /// Runs until the local time reaches `limit` or something else must happen first.
@@ -80,7 +83,7 @@ impl Hart {
         bus_limit: u64,
         engine: &mut E,
     ) -> Exit {
-        match self.timed {
+        match self.state.timed {
             true => self.run_as::<Detailed, W, E>(code, w, limit, bus_limit, engine),
             false => self.run_as::<Functional, W, E>(code, w, limit, bus_limit, engine),
         }
@@ -95,8 +98,12 @@ impl Hart {
         bus_limit: u64,
         engine: &mut E,
     ) -> Exit {
-        debug_assert_eq!(M::LINES, self.timed, "the filter holds blocks of one size");
-        self.yield_at = bus_limit;
+        debug_assert_eq!(
+            M::LINES,
+            self.state.timed,
+            "the filter holds blocks of one size"
+        );
+        self.run.yield_at = bus_limit;
         let stopped = self.stopped.take();
         let limit = stopped.and_then(|s| s.limit).unwrap_or(limit);
         if stopped.is_none() {
@@ -114,10 +121,10 @@ impl Hart {
     fn resume_reservation<W: World>(&mut self, w: &mut W) {
         if W::PARALLEL {
             w.coherence().set_running(self.id, true);
-        } else if self.reservation.is_some() {
-            self.reservation = w.coherence().reservations[self.id].take();
+        } else if self.state.reservation.is_some() {
+            self.state.reservation = w.coherence().reservations[self.id].take();
         }
-        self.recheck = true;
+        self.run.recheck = true;
     }
 
     /// While another hart runs, its stores to the reserved line have to be seen.
@@ -128,8 +135,8 @@ impl Hart {
             return;
         }
         let c = w.coherence();
-        c.reservations[self.id] = self.reservation;
-        if let Some(line) = self.reservation {
+        c.reservations[self.id] = self.state.reservation;
+        if let Some(line) = self.state.reservation {
             c.post_others(self.id, Notice::GuardPage(line >> 12));
         }
     }
@@ -143,15 +150,15 @@ impl Hart {
         stopped: Option<Stopped>,
     ) -> Exit {
         if let Some(s) = stopped {
-            self.pc = s.pc;
+            self.state.pc = s.pc;
             let end = self.interpret::<W, M>(code, w, s.block, s.pc, Some(s.next));
             if let Some(exit) = self.end_block::<W, M>(code, w, s.block, s.pc, end) {
                 return exit;
             }
-        } else if let Some(r) = self.halfway.resume {
-            self.recheck = false;
+        } else if let Some(r) = self.state.halfway.resume {
+            self.run.recheck = false;
             self.apply_notices(code, w);
-            let stop = match self.recheck || self.pending_interrupt().is_some() {
+            let stop = match self.run.recheck || self.pending_interrupt().is_some() {
                 // After this block something has to be checked first.
                 true => 0,
                 false => self.next_stop::<W, M>(w, limit),
@@ -162,31 +169,31 @@ impl Hart {
         }
         loop {
             let mut stop = self.next_stop::<W, M>(w, limit);
-            self.recheck = false;
+            self.run.recheck = false;
             self.apply_notices(code, w);
             // A marker, for which the hart stops behind its block as it would have anyhow.
-            if std::mem::take(&mut self.leave) {
+            if std::mem::take(&mut self.run.leave) {
                 return Exit::Device;
             }
-            if self.waiting {
+            if self.state.waiting {
                 if !self.wakes() {
                     return Exit::Wfi;
                 }
-                self.waiting = false;
+                self.state.waiting = false;
             }
-            if self.halfway.arrived.is_some() {
+            if self.state.halfway.arrived.is_some() {
                 // An instruction has waited for its line, and uses it before anything else happens.
-                stop = stop.min(self.cycle + 1);
+                stop = stop.min(self.state.cycle + 1);
             } else if let Some(i) = self.pending_interrupt() {
                 self.take_trap(w, cause::INTERRUPT | i, 0);
-                self.recheck = false;
+                self.run.recheck = false;
             }
-            if self.cycle >= limit {
+            if self.state.cycle >= limit {
                 return Exit::Limit;
             }
-            while self.cycle < stop && !self.recheck {
+            while self.state.cycle < stop && !self.run.recheck {
                 w.release();
-                let pc = self.pc;
+                let pc = self.state.pc;
                 let counts = self.counts_mix();
                 let resumed = if counts {
                     None
@@ -204,7 +211,7 @@ impl Hart {
                                 break;
                             }
                         };
-                        let watched = self.triggers.executes()
+                        let watched = self.state.triggers.executes()
                             && self.holds_trigger(code.ops(code.block(id)), pc);
                         let ran = if watched || counts {
                             Ran::Cold
@@ -230,7 +237,7 @@ impl Hart {
                 if let Some(exit) = self.end_block::<W, M>(code, w, id, pc, end) {
                     return exit;
                 }
-                if self.waiting {
+                if self.state.waiting {
                     break;
                 }
             }
@@ -241,8 +248,8 @@ impl Hart {
     #[inline(always)]
     fn next_stop<W: World, M: Mode>(&mut self, w: &mut W, limit: u64) -> u64 {
         let stop = M::stop(self, w, limit).min(self.next_overflow(w));
-        if self.timer_cycle > self.cycle {
-            stop.min(self.timer_cycle)
+        if self.state.timer_cycle > self.state.cycle {
+            stop.min(self.state.timer_cycle)
         } else {
             stop
         }
@@ -252,8 +259,8 @@ impl Hart {
     #[cold]
     pub(crate) fn settle_uses<W: World>(&mut self, w: &mut W) {
         let (id, c) = (self.id, w.coherence());
-        self.data.settle_all(&mut c.l1d[id], self.cycle);
-        self.fetch.settle_all(&mut c.l1i[id], self.cycle);
+        self.data.settle_all(&mut c.l1d[id], self.state.cycle);
+        self.fetch.settle_all(&mut c.l1i[id], self.state.cycle);
         self.settle_at = self.next_settling();
     }
 
@@ -276,7 +283,7 @@ impl Hart {
         let behind = pc.wrapping_add(b.bytes as u64);
         let from = first.unwrap_or(0);
         let mut until = ops.len();
-        if self.triggers.executes() {
+        if self.state.triggers.executes() {
             until = self.fetch_trigger(ops, from, pc).unwrap_or(until);
         }
         let end = match first {
@@ -311,7 +318,7 @@ impl Hart {
     /// may have been evicted since, and the instruction has it.
     #[inline(always)]
     pub(crate) fn has_fetched(&mut self, op: &PreOp, fetched: bool) {
-        self.line_fetched = fetched && op.flags & NEW_LINE != 0;
+        self.run.line_fetched = fetched && op.flags & NEW_LINE != 0;
     }
 
     /// Brings time, counters and program counter up to the end of a block.
@@ -325,13 +332,13 @@ impl Hart {
         end: End,
     ) -> Option<Exit> {
         let b = code.block(id);
-        if self.mix_on {
+        if self.run.mix_on {
             self.mix_ends(code.ops(b), &end);
         }
         match end {
             End::Done => {
-                self.cycle += b.cost as u64;
-                self.instret += b.count as u64;
+                self.state.cycle += b.cost as u64;
+                self.state.instret += b.count as u64;
                 M::block_ends(self, b);
                 None
             }
@@ -342,40 +349,40 @@ impl Hart {
                     next,
                     limit: None,
                 });
-                self.pc = pc.wrapping_add(code.ops(b)[next].off as u64);
+                self.state.pc = pc.wrapping_add(code.ops(b)[next].off as u64);
                 Some(Exit::Stopped)
             }
             End::Left(i) => {
                 let next = i + 1;
                 let rest = code.ops(b).get(next);
-                self.cycle += rest.map_or(b.cost as u64, |p| p.cost as u64);
-                self.instret += next as u64;
+                self.state.cycle += rest.map_or(b.cost as u64, |p| p.cost as u64);
+                self.state.instret += next as u64;
                 let behind = rest.map_or(b.bytes, |p| p.off);
-                self.pc = pc.wrapping_add(behind as u64);
-                self.pending = self.left_open(b, code.ops(b), next);
-                self.cut(pc, self.pc);
-                self.leave = false;
+                self.state.pc = pc.wrapping_add(behind as u64);
+                self.state.pending = self.left_open(b, code.ops(b), next);
+                self.cut(pc, self.state.pc);
+                self.run.leave = false;
                 Some(Exit::Device)
             }
             End::NotNow(i) => {
                 self.stand_at(code, b, i, pc);
                 if W::STOPS {
-                    w.tried_again(self.id, self.pc);
+                    w.tried_again(self.id, self.state.pc);
                 }
-                let fetched = !std::mem::take(&mut self.fetch_waits);
-                if std::mem::take(&mut self.start_waits) {
+                let fetched = !std::mem::take(&mut self.run.fetch_waits);
+                if std::mem::take(&mut self.run.start_waits) {
                     // The block has not begun.
-                    self.pending = self.still_pending(0);
+                    self.state.pending = self.still_pending(0);
                 } else {
                     let ops = &code.ops(b)[..=i];
-                    let mut last = self.last_stores;
+                    let mut last = self.state.last_stores;
                     if fetched && is_store(ops[i].op) {
                         // It is there already, and will be noted again.
                         last = [last[1], 0];
                     }
                     // Stores of other blocks mean nothing here.
                     let stores = ops[..i].iter().filter(|p| is_store(p.op)).count();
-                    self.halfway.resume = Some(Resume {
+                    self.state.halfway.resume = Some(Resume {
                         pc,
                         next: i as u32,
                         fetched,
@@ -392,11 +399,11 @@ impl Hart {
             End::Trap(i, t) => {
                 self.stand_at(code, b, i, pc);
                 if calls_environment(&code.ops(b)[i], &t) {
-                    self.instret += u64::from(self.config.timing.trap_retires);
+                    self.state.instret += u64::from(self.config.timing.trap_retires);
                 }
-                let device = std::mem::take(&mut self.leave);
+                let device = std::mem::take(&mut self.run.leave);
                 self.take_trap(w, t.cause, t.tval);
-                self.pending = self.left_open(b, code.ops(b), i);
+                self.state.pending = self.left_open(b, code.ops(b), i);
                 device.then_some(Exit::Device)
             }
         }
@@ -415,7 +422,7 @@ impl Hart {
         let found = self.find_block(code, w, r.pc).ok().filter(|id| {
             let op = code.ops(code.block(*id)).get(r.next as usize);
             let same = |p: &PreOp| {
-                u32::from(p.cost) == r.cost && r.pc.wrapping_add(p.off as u64) == self.pc
+                u32::from(p.cost) == r.cost && r.pc.wrapping_add(p.off as u64) == self.state.pc
             };
             op.is_some_and(same)
         });
@@ -424,22 +431,22 @@ impl Hart {
             self.leave_resume();
             return None;
         };
-        self.halfway.resume = None;
+        self.state.halfway.resume = None;
         self.poll_notices(w);
-        self.cycle -= r.cost as u64;
-        self.instret -= r.next as u64;
+        self.state.cycle -= r.cost as u64;
+        self.state.instret -= r.next as u64;
         if self.counts_mix() {
             let ops = code.ops(code.block(id));
             self.count_mix(&ops[..r.next as usize], true);
             self.mix_begins(ops);
         }
-        self.last_stores = r.last_stores;
+        self.state.last_stores = r.last_stores;
         let n = r.next as usize;
         let b = code.block(id);
         let op = &code.ops(b)[n];
         // One whose line had to wait has not met the stores yet.
         let simple = op.flags & HAZARD == 0 || !r.fetched;
-        let quick = self.pending == 0 && !self.triggers.executes() && !self.mix_on;
+        let quick = self.state.pending == 0 && !self.state.triggers.executes() && !self.run.mix_on;
         if op.flags & HAZARD == 0 && quick {
             let at = Within {
                 block: id,
@@ -448,7 +455,7 @@ impl Hart {
                 fetched: r.fetched,
             };
             // Blocks of one line follow one another without a look at it: it may have been evicted.
-            let last = self.pc.wrapping_add(op.len.max(2) as u64 - 1);
+            let last = self.state.pc.wrapping_add(op.len.max(2) as u64 - 1);
             let key = last & !63 | self.fetch_tag();
             let there = self.fetch.at_mut((last >> 6) as usize).read == key;
             let stop = if there { stop } else { 0 };
@@ -471,13 +478,13 @@ impl Hart {
             self.interpret::<W, M>(code, w, id, r.pc, Some(n))
         } else {
             // A load that has waited for the store before it does not do so again.
-            let va = self.x[(op.rs1 & 31) as usize].wrapping_add(op.imm as i64 as u64);
-            self.last_stores = [!va; 2];
+            let va = self.state.x[(op.rs1 & 31) as usize].wrapping_add(op.imm as i64 as u64);
+            self.state.last_stores = [!va; 2];
             let behind = r.pc.wrapping_add(b.bytes as u64);
             let one = &code.ops(b)[n..=n];
             let end = self.ops::<W, M>(w, one, n, r.pc, behind);
-            self.last_stores = if is_store(op.op) {
-                [self.last_stores[0], r.last_stores[0]]
+            self.state.last_stores = if is_store(op.op) {
+                [self.state.last_stores[0], r.last_stores[0]]
             } else {
                 r.last_stores
             };
@@ -494,9 +501,9 @@ impl Hart {
     /// Gives up the place in a block where an instruction is to be executed again: the instruction
     /// begins a block of its own.
     fn leave_resume(&mut self) {
-        if let Some(r) = self.halfway.resume.take() {
-            self.cut(r.pc, self.pc);
-            self.pending = self.still_pending(0);
+        if let Some(r) = self.state.halfway.resume.take() {
+            self.cut(r.pc, self.state.pc);
+            self.state.pending = self.still_pending(0);
         }
     }
 
@@ -504,9 +511,9 @@ impl Hart {
     #[inline(always)]
     fn stand_at(&mut self, code: &CodeCache, b: &Block, i: usize, pc: u64) {
         let p = &code.ops(b)[i];
-        self.cycle += p.cost as u64;
-        self.instret += i as u64;
-        self.pc = pc.wrapping_add(p.off as u64);
+        self.state.cycle += p.cost as u64;
+        self.state.instret += i as u64;
+        self.state.pc = pc.wrapping_add(p.off as u64);
     }
 
     /// Makes sure that the line of an instruction is in L1I, at the cost it has. `begin` is the address
@@ -520,7 +527,7 @@ impl Hart {
         at: RunPoint,
     ) -> Result<(), NotNow> {
         let key = va & !63 | self.fetch_tag();
-        let now = self.cycle + at.offset();
+        let now = self.state.cycle + at.offset();
         let e = self.fetch.at_mut((va >> 6) as usize);
         if e.read == key {
             e.used = now as u32;
@@ -538,18 +545,18 @@ impl Hart {
         begin: u64,
         at: RunPoint,
     ) -> Result<(), NotNow> {
-        let p = self.privilege;
+        let p = self.state.privilege;
         // The block was decoded, so the address was legal then; a fault now can only
         // come from a table that changed without sfence, and costs no more than a walk.
         let (pa, way) = match self.translate_timed(w, va, Access::Fetch, p, at) {
             Ok(found) => found,
             Err(Undone::NotNow) => {
-                self.fetch_waits = true;
+                self.run.fetch_waits = true;
                 return Err(NotNow);
             }
             Err(Undone::Trap(_)) => return Ok(()),
         };
-        let now = self.cycle + at.offset();
+        let now = self.state.cycle + at.offset();
         // One less where the second half of a packet was jumped to: that has been counted.
         let before = if va >> 2 == begin >> 2 {
             -i64::from(is_second_half(begin))
@@ -558,38 +565,42 @@ impl Hart {
         };
         let missing = w.coherence().l1i[self.id].find(pa & !63).is_none();
         if missing {
-            self.predictor.misses(now, before, &self.config.timing);
+            self.state
+                .predictor
+                .misses(now, before, &self.config.timing);
         }
         // It may be the line that is needed, which is there then, though L1I does not take it.
-        let astray = self.predictor.astray;
+        let astray = self.state.predictor.astray;
         if let Some(Astray { line, void }) = astray.filter(|a| missing || a.line == pa & !63) {
             let index = self.l1i_touch(w, line, at).inspect_err(|NotNow| {
-                self.fetch_waits = true;
+                self.run.fetch_waits = true;
             })?;
-            self.predictor.astray = None;
+            self.state.predictor.astray = None;
             if void {
                 self.leave_l1i(w, index);
             }
         }
         let index = self.l1i_touch(w, pa, at).inspect_err(|NotNow| {
-            self.fetch_waits = true;
+            self.run.fetch_waits = true;
         })?;
-        if self.predictor.has_missed() {
+        if self.state.predictor.has_missed() {
             if at.pc == begin {
-                self.predictor.nothing_at(begin);
+                self.state.predictor.nothing_at(begin);
             } else {
-                self.predictor.nothing_behind(at.pc.wrapping_sub(2));
+                self.state.predictor.nothing_behind(at.pc.wrapping_sub(2));
             }
         }
-        self.predictor.arrives(self.cycle + at.offset(), before);
+        self.state
+            .predictor
+            .arrives(self.state.cycle + at.offset(), before);
         if w.coherence().is_guarded(Side::Inst, self.id, pa & !63) {
             // The line may be replaced at any time, and has to be looked up by the next block.
-            self.recheck = true;
+            self.run.recheck = true;
             return Ok(());
         }
         let slot = (va >> 6) as usize & (SLOTS - 1);
         let cache = &mut w.coherence().l1i[self.id];
-        let now = self.cycle + at.offset();
+        let now = self.state.cycle + at.offset();
         self.fetch.claim(slot, cache, index, now);
         let e = self.fetch.at_mut(slot);
         *e = FilterEntry {

@@ -17,7 +17,7 @@ impl Hart {
         if a.needs == 0 || waiting < least_waiting(&self.config.timing, a.needs) {
             return false;
         }
-        let p = &self.predictor;
+        let p = &self.state.predictor;
         let spared = |b: Spared| {
             if to == s.behind && is_second_half(to) && b.last == 0 {
                 // It is in the packet of the wrong prediction, which has one bit.
@@ -44,7 +44,7 @@ impl Hart {
         };
         let needs = known(to).unwrap_or_else(|| self.meets_at(w, to));
         let spared = None;
-        let history = self.predictor.history;
+        let history = self.state.predictor.history;
         if self.meets_call(s, to, Ahead { needs, spared }, history) {
             self.stray(w, s, led, history);
         }
@@ -81,7 +81,7 @@ impl Hart {
         // The last packet with a branch, and its bit of the history table.
         let mut packet = straight.then_some((s.last >> 2, false));
         let until = (s.now + u64::from(t.mispredict)).saturating_sub(FETCH);
-        let hash = self.predictor.hash();
+        let hash = self.state.predictor.hash();
         while at <= until {
             let Some(offset) = self.fetched(w, pc) else {
                 return;
@@ -104,7 +104,7 @@ impl Hart {
                 if now > until || (last ^ pc) & !63 != 0 && self.fetched(w, last).is_none() {
                     return;
                 }
-                let p = &mut self.predictor;
+                let p = &mut self.state.predictor;
                 // Packets without branches and jumps are not looked up: an entry there would be of other code.
                 let entry = if blind && packets(last) == 0 {
                     None
@@ -171,7 +171,7 @@ impl Hart {
     #[inline(always)]
     pub(crate) fn asks_astray<W: World>(&mut self, w: &mut W, s: &Site, led: Led, needed: u64) {
         if self.fetch.at((needed >> 6) as usize).read != needed & !63 | self.fetch_tag() {
-            self.predictor.astray = self.asked_astray(w, s, led, needed);
+            self.state.predictor.astray = self.asked_astray(w, s, led, needed);
         }
     }
 
@@ -223,7 +223,7 @@ impl Hart {
                 let line = self.fetch_hit(at)? & !63;
                 return w.coherence().inside(line).then_some((line, n));
             }
-            let btb = &mut self.predictor.btb;
+            let btb = &mut self.state.predictor.btb;
             at = match btb.find(at) {
                 Some(i) => btb.entries[i].target,
                 None => (at & !3).wrapping_add(4),
@@ -246,13 +246,16 @@ impl Hart {
 
     /// The physical address to fetch from, if the TLB has it.
     fn fetch_hit(&self, va: u64) -> Option<u64> {
-        if !self.translates(self.privilege) {
+        if !self.translates(self.state.privilege) {
             return Some(va);
         }
         let canonical = (va as i64) << 25 >> 25 == va as i64;
-        let found = self.itlb.lookup(va << 25 >> 37, self.csr.asid());
+        let found = self
+            .state
+            .itlb
+            .lookup(va << 25 >> 37, self.state.csr.asid());
         let TlbHit { level, pte, .. } = found.filter(|_| canonical)?;
-        let may = self.permits(pte, Access::Fetch, self.privilege);
+        let may = self.permits(pte, Access::Fetch, self.state.privilege);
         may.then(|| Self::page_address(level, pte, va))
     }
 }

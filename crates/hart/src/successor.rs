@@ -33,7 +33,7 @@ impl CodeCache {
 impl Hart {
     /// Its next accesses to each page ask for the right to, as the first ones do: after lines have been marked as code.
     pub fn ask_anew(&mut self) {
-        match self.timed {
+        match self.state.timed {
             // What has passed is counted in the filter's entries.
             true => self.data.guard_all(),
             false => self.data.clear(),
@@ -42,7 +42,7 @@ impl Hart {
 
     /// Its next access to each block passes no filter: accesses may be observed from now on that were not before.
     pub fn lets_none_pass<W: World>(&mut self, w: &mut W) {
-        if self.timed {
+        if self.state.timed {
             let cache = &mut w.coherence().l1d[self.id];
             (0..cache.len()).for_each(|i| self.data.release(cache, i));
         } else {

@@ -16,20 +16,20 @@ impl Hart {
     /// Takes note of a trap from the present mode to a mode.
     fn count_trap(&mut self, cause: u64, tval: u64, to_s: bool) {
         let f = &mut self.futile;
-        let nothing_done = f.returned == (self.pc, self.instret);
+        let nothing_done = f.returned == (self.state.pc, self.state.instret);
         let (l, again, own) = if cause & cause::INTERRUPT != 0 {
             (&mut f.interrupt, nothing_done, false)
         } else {
-            let supervisor = self.privilege == Privilege::Supervisor;
-            let own = to_s == supervisor && self.privilege != Privilege::User && !f.since;
+            let supervisor = self.state.privilege == Privilege::Supervisor;
+            let own = to_s == supervisor && self.state.privilege != Privilege::User && !f.since;
             f.since = false;
-            let same = (f.exception.cause, f.exception.pc) == (cause, self.pc);
+            let same = (f.exception.cause, f.exception.pc) == (cause, self.state.pc);
             let same = same && f.exception.machine != to_s;
             (&mut f.exception, same && (own || nothing_done), own)
         };
         *l = TrapLoop {
             cause,
-            pc: self.pc,
+            pc: self.state.pc,
             tval,
             machine: !to_s,
             own,
@@ -39,22 +39,30 @@ impl Hart {
 
     /// Takes note of the return from a handler to `self.pc`, with the instructions retired then.
     pub(crate) fn count_return(&mut self, instret: u64) {
-        self.futile.returned = (self.pc, instret);
+        self.futile.returned = (self.state.pc, instret);
         self.futile.since = true;
     }
 
     /// The interrupt to take now, if any.
     pub(crate) fn pending_interrupt(&self) -> Option<u64> {
-        let pending = self.mip() & self.csr.mie;
+        let pending = self.mip() & self.state.csr.mie;
         if pending == 0 {
             return None;
         }
-        let st = self.csr.mstatus;
-        let m_on = self.privilege < Privilege::Machine || st & status::MIE != 0;
-        let s_on = self.privilege < Privilege::Supervisor
-            || (self.privilege == Privilege::Supervisor && st & status::SIE != 0);
-        let for_m = if m_on { pending & !self.csr.mideleg } else { 0 };
-        let for_s = if s_on { pending & self.csr.mideleg } else { 0 };
+        let st = self.state.csr.mstatus;
+        let m_on = self.state.privilege < Privilege::Machine || st & status::MIE != 0;
+        let s_on = self.state.privilege < Privilege::Supervisor
+            || (self.state.privilege == Privilege::Supervisor && st & status::SIE != 0);
+        let for_m = if m_on {
+            pending & !self.state.csr.mideleg
+        } else {
+            0
+        };
+        let for_s = if s_on {
+            pending & self.state.csr.mideleg
+        } else {
+            0
+        };
         let set = if for_m != 0 { for_m } else { for_s };
         irq::PRIORITY.into_iter().find(|i| set >> i & 1 != 0)
     }
@@ -62,26 +70,26 @@ impl Hart {
     /// Enters the handler of an exception or interrupt (`cause::INTERRUPT` set) at `self.pc`.
     pub(crate) fn take_trap<W: World>(&mut self, w: &mut W, code: u64, tval: u64) {
         // The handler may make lines dirty.
-        self.halfway.flushed = None;
-        self.halfway.replays = 0;
-        self.halfway.hint = None;
-        let at = RunPoint::begin(self.pc);
+        self.state.halfway.flushed = None;
+        self.state.halfway.replays = 0;
+        self.state.halfway.hint = None;
+        let at = RunPoint::begin(self.state.pc);
         self.abandon_fill(w, at);
         let interrupt = code & cause::INTERRUPT != 0;
         let bit = code & 63;
         let deleg = if interrupt {
-            self.csr.mideleg
+            self.state.csr.mideleg
         } else {
-            self.csr.medeleg
+            self.state.csr.medeleg
         };
-        let to_s = self.privilege != Privilege::Machine && deleg >> bit & 1 != 0;
+        let to_s = self.state.privilege != Privilege::Machine && deleg >> bit & 1 != 0;
         self.commit_trap(w, |h| TrapEvent {
             hart: h.id,
-            cycle: h.cycle,
-            pc: h.pc,
+            cycle: h.state.cycle,
+            pc: h.state.pc,
             cause: code,
             tval,
-            from: h.privilege as u8,
+            from: h.state.privilege as u8,
             to: if to_s { 1 } else { 3 },
         });
         self.count_trap(code, tval, to_s);
@@ -91,58 +99,58 @@ impl Hart {
             Privilege::Machine
         };
         self.leaves_mode(w, to, self.moment());
-        let st = self.csr.mstatus;
-        let epc = self.pc & !self.config.isa.pc_low();
+        let st = self.state.csr.mstatus;
+        let epc = self.state.pc & !self.config.isa.pc_low();
         let vector;
         if to_s {
-            self.csr.sepc = epc;
-            self.csr.scause = code;
-            self.csr.stval = tval;
+            self.state.csr.sepc = epc;
+            self.state.csr.scause = code;
+            self.state.csr.stval = tval;
             let mut n = st & !(status::SPP | status::SPIE | status::SIE);
-            if self.privilege == Privilege::Supervisor {
+            if self.state.privilege == Privilege::Supervisor {
                 n |= status::SPP;
             }
             if st & status::SIE != 0 {
                 n |= status::SPIE;
             }
-            self.csr.mstatus = n;
-            self.privilege = Privilege::Supervisor;
-            vector = self.csr.stvec;
+            self.state.csr.mstatus = n;
+            self.state.privilege = Privilege::Supervisor;
+            vector = self.state.csr.stvec;
         } else {
-            self.csr.mepc = epc;
-            self.csr.mcause = code;
-            self.csr.mtval = tval;
+            self.state.csr.mepc = epc;
+            self.state.csr.mcause = code;
+            self.state.csr.mtval = tval;
             let mut n = st & !(status::MPP | status::MPIE | status::MIE);
-            n |= (self.privilege as u64) << 11;
+            n |= (self.state.privilege as u64) << 11;
             if st & status::MIE != 0 {
                 n |= status::MPIE;
             }
-            self.csr.mstatus = n;
-            self.privilege = Privilege::Machine;
-            vector = self.csr.mtvec;
+            self.state.csr.mstatus = n;
+            self.state.privilege = Privilege::Machine;
+            vector = self.state.csr.mtvec;
         }
         let base = vector & !3;
-        self.pc = if vector & 1 != 0 && interrupt {
+        self.state.pc = if vector & 1 != 0 && interrupt {
             base.wrapping_add(4 * bit)
         } else {
             base
         };
-        self.reservation = None;
-        self.halfway.walk = None;
-        self.predictor.gives_up();
+        self.state.reservation = None;
+        self.state.halfway.walk = None;
+        self.state.predictor.gives_up();
         if interrupt {
-            self.stats.interrupts += 1;
+            self.state.stats.interrupts += 1;
         } else {
-            self.stats.exceptions += 1;
+            self.state.stats.exceptions += 1;
         }
-        self.pending = 0;
+        self.state.pending = 0;
         // Time goes on even where a handler's first instruction traps for ever.
-        self.cycle += if self.timed {
+        self.state.cycle += if self.state.timed {
             self.config.timing.trap_entry
         } else {
             self.config.functional_cpi
         } as u64;
-        if self.timed {
+        if self.state.timed {
             self.refetch();
         }
         self.context_changed();
@@ -150,7 +158,7 @@ impl Hart {
 
     /// The mode that `mret` or, if not `machine`, `sret` leads to.
     pub(crate) fn returns_to(&self, machine: bool) -> Privilege {
-        let st = self.csr.mstatus;
+        let st = self.state.csr.mstatus;
         match machine {
             true => Privilege::from_bits(st >> 11 & 3),
             false if st & status::SPP != 0 => Privilege::Supervisor,
@@ -159,7 +167,7 @@ impl Hart {
     }
 
     pub(crate) fn mret(&mut self) {
-        let st = self.csr.mstatus;
+        let st = self.state.csr.mstatus;
         let to = self.returns_to(true);
         let mut n = st & !(status::MIE | status::MPP);
         if st & status::MPIE != 0 {
@@ -169,23 +177,23 @@ impl Hart {
         if to != Privilege::Machine {
             n &= !status::MPRV;
         }
-        self.csr.mstatus = n;
-        self.privilege = to;
-        self.pc = self.csr.mepc;
+        self.state.csr.mstatus = n;
+        self.state.privilege = to;
+        self.state.pc = self.state.csr.mepc;
         self.context_changed();
     }
 
     pub(crate) fn sret(&mut self) {
-        let st = self.csr.mstatus;
+        let st = self.state.csr.mstatus;
         let to = self.returns_to(false);
         let mut n = st & !(status::SIE | status::SPP | status::MPRV);
         if st & status::SPIE != 0 {
             n |= status::SIE;
         }
         n |= status::SPIE;
-        self.csr.mstatus = n;
-        self.privilege = to;
-        self.pc = self.csr.sepc;
+        self.state.csr.mstatus = n;
+        self.state.privilege = to;
+        self.state.pc = self.state.csr.sepc;
         self.context_changed();
     }
 }

@@ -162,19 +162,15 @@ impl Triggers {
         }
     }
 
-    /// Takes over what was saved; false if it is nothing such.
-    pub fn load(&mut self, saved: &Triggers) -> bool {
+    /// Whether this can be the state of triggers like others.
+    pub fn fits(&self, new: &Triggers) -> bool {
         let sane = |t: &Trigger| legal(t.data1) == t.data1;
-        let fits = saved.list.len() == self.list.len() && saved.list.iter().all(sane);
-        let selects = saved.selected < saved.list.len().max(1);
-        if fits && selects {
-            *self = saved.clone();
-            self.count_kinds();
-        }
-        fits && selects
+        let fits = self.list.len() == new.list.len() && self.list.iter().all(sane);
+        fits && self.selected < self.list.len().max(1)
     }
 
-    fn count_kinds(&mut self) {
+    /// To be done when triggers have changed.
+    pub fn count_kinds(&mut self) {
         self.kinds = self.list.iter().fold(0, |k, t| k | t.kinds());
     }
 

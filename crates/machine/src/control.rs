@@ -61,7 +61,7 @@ impl Machine {
         let stats = HartStats::default();
         let by = Requester {
             hart: HOST,
-            cycle: self.harts.iter().map(|h| h.cycle).max().unwrap_or(0),
+            cycle: self.harts.iter().map(|h| h.state.cycle).max().unwrap_or(0),
             instret: 0,
             satp: 0,
             privilege: MACHINE,

@@ -337,15 +337,15 @@ impl Machine {
 
     /// Makes a hart continue at another address.
     pub fn set_pc(&mut self, hart: usize, pc: u64) {
-        if self.harts.get(hart).is_some_and(|h| h.pc != pc) {
+        if self.harts.get(hart).is_some_and(|h| h.state.pc != pc) {
             self.settle();
-            self.harts[hart].pc = pc;
+            self.harts[hart].state.pc = pc;
         }
     }
 
     /// Changes a hart's privilege.
     pub fn set_privilege(&mut self, hart: usize, p: Privilege) {
-        if self.harts.get(hart).is_some_and(|h| h.privilege != p) {
+        if self.harts.get(hart).is_some_and(|h| h.state.privilege != p) {
             self.settle();
             self.harts[hart].put_privilege(p);
         }

@@ -15,7 +15,7 @@ impl Machine {
     pub(super) fn has_turn(&self, next: u64) -> bool {
         self.window.turn().is_some_and(|(i, end)| {
             let h = &self.harts[i];
-            !sleeps(h) && !h.is_blocked() && h.cycle < end.min(next)
+            !sleeps(h) && !h.is_blocked() && h.state.cycle < end.min(next)
         })
     }
 

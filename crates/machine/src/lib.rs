@@ -188,16 +188,16 @@ pub enum Stop {
 /// Whether a hart waits for an interrupt that has not come.
 #[inline(always)]
 fn sleeps(h: &Hart) -> bool {
-    h.waiting && !h.wakes()
+    h.state.waiting && !h.wakes()
 }
 
 /// What others may see of a hart. They see it as of the last moment that follows from the program:
 /// where it waited for memory, touched a device, slept, or came to the end of a window.
 fn view(h: &Hart) -> HartView {
     HartView {
-        cycle: h.cycle,
-        instret: h.instret,
-        stats: h.stats,
+        cycle: h.state.cycle,
+        instret: h.state.instret,
+        stats: h.state.stats,
     }
 }
 
@@ -215,9 +215,9 @@ enum Turn {
 fn drive_lines(h: &mut Hart, lines: u64, cycle: u64) {
     let asleep = sleeps(h);
     h.set_lines(lines);
-    if asleep && h.wakes() && h.cycle < cycle {
-        h.stats.idle_cycles += cycle - h.cycle;
-        h.cycle = cycle;
+    if asleep && h.wakes() && h.state.cycle < cycle {
+        h.state.stats.idle_cycles += cycle - h.state.cycle;
+        h.state.cycle = cycle;
     }
 }
 
@@ -464,7 +464,7 @@ impl Machine {
     /// Machine time: that of the hart that is furthest ahead.
     pub fn now(&self) -> Ps {
         self.world
-            .ps(self.harts.iter().map(|h| h.cycle).max().unwrap_or(0))
+            .ps(self.harts.iter().map(|h| h.state.cycle).max().unwrap_or(0))
     }
 
     /// The earliest time at which anything can happen in the machine, as far as it depends on nothing outside:
@@ -472,8 +472,8 @@ impl Machine {
     pub fn next_time(&self) -> Ps {
         let harts = self.harts.iter().filter_map(|h| match sleeps(h) {
             true => h.wake_cycle(),
-            false if h.is_blocked() => Some(h.cycle.max(self.reached)),
-            false => Some(h.cycle),
+            false if h.is_blocked() => Some(h.state.cycle.max(self.reached)),
+            false => Some(h.state.cycle),
         });
         let first = harts.min().map_or(Ps::NEVER, |c| self.world.ps(c));
         first.min(self.world.bus.next_event())
@@ -481,13 +481,13 @@ impl Machine {
 
     /// Instructions retired by all harts.
     pub fn instructions(&self) -> u64 {
-        self.harts.iter().map(|h| h.instret).sum()
+        self.harts.iter().map(|h| h.state.instret).sum()
     }
 
     /// Instructions retired and exceptions taken: what a guest cannot do without end
     /// in a bounded run, even if no instruction of it ever retires.
     pub fn steps(&self) -> u64 {
-        let exceptions: u64 = self.harts.iter().map(|h| h.stats.exceptions).sum();
+        let exceptions: u64 = self.harts.iter().map(|h| h.state.stats.exceptions).sum();
         self.instructions() + exceptions
     }
 
@@ -514,10 +514,10 @@ impl Machine {
         self.world.all_written();
         self.markers.stop = None;
         self.window = Window::default();
-        let latest = self.harts.iter().map(|h| h.cycle).max().unwrap_or(0);
+        let latest = self.harts.iter().map(|h| h.state.cycle).max().unwrap_or(0);
         for h in &mut self.harts {
             h.reset(0);
-            h.cycle = latest;
+            h.state.cycle = latest;
         }
         self.begin_epochs();
         self.world.nobody_waits();
@@ -802,9 +802,9 @@ impl Machine {
             self.pass_time(i, now);
             let h = &mut self.harts[i];
             // A hart that has stopped within a block has the cycle of the block's start.
-            *spent += h.cycle.saturating_sub(now).max(1);
+            *spent += h.state.cycle.saturating_sub(now).max(1);
             let over = match exit {
-                Exit::Limit => h.cycle >= end,
+                Exit::Limit => h.state.cycle >= end,
                 Exit::Bus => h.is_blocked(),
                 // What other harts see of it must not depend on where a debugger stops it.
                 Exit::Stopped => false,
@@ -827,7 +827,7 @@ impl Machine {
                 return Turn::Stop(Stop::Debug);
             }
             if exit == Exit::Device {
-                let at = self.world.ps(self.harts[i].cycle);
+                let at = self.world.ps(self.harts[i].state.cycle);
                 self.apply_actions();
                 self.after_devices(at);
                 return Turn::Device;

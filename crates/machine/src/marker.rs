@@ -254,7 +254,7 @@ impl Machine {
     }
 
     fn hart_time(&self, hart: usize) -> Ps {
-        let cycle = self.harts.get(hart).map_or(0, |h| h.cycle);
+        let cycle = self.harts.get(hart).map_or(0, |h| h.state.cycle);
         self.world.ps(cycle)
     }
 }

@@ -98,7 +98,9 @@ impl Drop for Spent<'_> {
 }
 
 fn steps<'h>(harts: impl Iterator<Item = &'h Hart>) -> u64 {
-    harts.map(|h| h.instret + h.stats.exceptions).sum()
+    harts
+        .map(|h| h.state.instret + h.state.stats.exceptions)
+        .sum()
 }
 
 impl Team<'_> {
@@ -154,15 +156,15 @@ impl Team<'_> {
                 if sleeps(h) {
                     let wake = h.wake_cycle().unwrap_or(u64::MAX);
                     if wake < self.end.load(SeqCst) {
-                        self.end.fetch_min(wake.max(h.cycle), SeqCst);
+                        self.end.fetch_min(wake.max(h.state.cycle), SeqCst);
                     }
                     continue;
                 }
-                if h.cycle < now {
+                if h.state.cycle < now {
                     others = now;
-                    (first, now) = (Some(k), h.cycle);
+                    (first, now) = (Some(k), h.state.cycle);
                 } else {
-                    others = others.min(h.cycle);
+                    others = others.min(h.state.cycle);
                 }
             }
             let end = self.end.load(SeqCst);
@@ -193,7 +195,7 @@ impl Team<'_> {
             if let Some(e) = &mut u.engine {
                 e.end(u.hart);
             }
-            let cycle = u.hart.cycle;
+            let cycle = u.hart.state.cycle;
             spent.1 += (cycle - now).max(1);
             if exit == Exit::Device {
                 self.touched(cycle, shared.held());
@@ -338,7 +340,7 @@ impl Team<'_> {
                 return;
             }
             let awake = units.iter().filter(|u| !sleeps(u.hart));
-            let Some(now) = awake.map(|u| u.hart.cycle).min() else {
+            let Some(now) = awake.map(|u| u.hart.state.cycle).min() else {
                 return;
             };
             if now >= w.last_cycle() {
@@ -362,14 +364,16 @@ impl Team<'_> {
         let end = self.end.load(SeqCst);
         let busy = |k: usize| {
             let mut of = units.iter().zip(&self.homes);
-            of.any(|(u, home)| home.load(SeqCst) == k && !sleeps(u.hart) && u.hart.cycle < end)
+            of.any(|(u, home)| {
+                home.load(SeqCst) == k && !sleeps(u.hart) && u.hart.state.cycle < end
+            })
         };
         rounds.active = (0..self.workers()).map(busy).collect();
         rounds.idle = rounds.active.iter().filter(|a| !**a).count();
         for (clock, active) in self.clocks.iter().zip(&rounds.active) {
             // Harts that have not begun hold the others up.
             let awake = units.iter().filter(|u| !sleeps(u.hart));
-            let first = awake.map(|u| u.hart.cycle).min().unwrap_or(u64::MAX);
+            let first = awake.map(|u| u.hart.state.cycle).min().unwrap_or(u64::MAX);
             clock.store(if *active { first } else { u64::MAX }, SeqCst);
         }
         rounds.number += 1;
@@ -399,7 +403,7 @@ impl Team<'_> {
 
 /// The cycle at which a device or a sleeping hart is due.
 fn next_due<'h>(w: &Surroundings, harts: impl Iterator<Item = &'h Hart>) -> u64 {
-    let wake = |h: &Hart| h.wake_cycle().unwrap_or(u64::MAX).max(h.cycle);
+    let wake = |h: &Hart| h.wake_cycle().unwrap_or(u64::MAX).max(h.state.cycle);
     let wakes = harts.filter(|h| sleeps(h)).map(wake);
     let event = w.next_event();
     wakes.min().unwrap_or(u64::MAX).min(event)
@@ -409,8 +413,8 @@ fn next_due<'h>(w: &Surroundings, harts: impl Iterator<Item = &'h Hart>) -> u64 
 pub(super) fn wake_timers<'h>(harts: impl Iterator<Item = &'h mut Hart>, next: u64) {
     for h in harts {
         if sleeps(h) && h.wake_cycle().is_some_and(|c| c <= next) {
-            h.stats.idle_cycles += next.saturating_sub(h.cycle);
-            h.cycle = h.cycle.max(next);
+            h.state.stats.idle_cycles += next.saturating_sub(h.state.cycle);
+            h.state.cycle = h.state.cycle.max(next);
         }
     }
 }
@@ -440,7 +444,7 @@ impl Machine {
         self.end_waits();
         self.write_stored();
         let end = self.world.last_cycle();
-        if self.harts.iter().all(|h| sleeps(h) || h.cycle >= end) {
+        if self.harts.iter().all(|h| sleeps(h) || h.state.cycle >= end) {
             let (cycle, asleep) = (end, false);
             return Turn::Event { cycle, asleep };
         }

@@ -152,9 +152,9 @@ impl Machine {
         if let Some(Point::Time(t)) = self.point {
             let cycle = self.world.cycle_at(t);
             for h in self.harts.iter_mut().filter(|h| sleeps(h)) {
-                let slept = cycle.saturating_sub(h.cycle);
-                h.stats.idle_cycles += slept;
-                h.cycle += slept;
+                let slept = cycle.saturating_sub(h.state.cycle);
+                h.state.stats.idle_cycles += slept;
+                h.state.cycle += slept;
             }
         }
         self.set_point(None);
@@ -197,7 +197,7 @@ impl Machine {
         let (cycle, retired) = self.harts[turn.hart].stands_at(&self.code[turn.hart]);
         match self.point {
             Some(Point::Instructions(n)) => {
-                let others = self.instructions() - self.harts[turn.hart].instret;
+                let others = self.instructions() - self.harts[turn.hart].state.instret;
                 match n.saturating_sub(others + retired) {
                     0 => {
                         self.settle();

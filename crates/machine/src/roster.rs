@@ -16,9 +16,9 @@ const KERNEL: u8 = 4;
 /// The bit for what a hart runs.
 #[inline(always)]
 pub(super) fn mode(h: &Hart) -> u8 {
-    match h.privilege {
+    match h.state.privilege {
         Privilege::User => USERS,
-        Privilege::Machine if !h.csr.paging() => BARE,
+        Privilege::Machine if !h.state.csr.paging() => BARE,
         _ => KERNEL,
     }
 }
@@ -111,12 +111,16 @@ fn entry(h: &Hart) -> Entry {
     if sleeps(h) {
         return Entry {
             cycle: u64::MAX,
-            wake: h.wake_cycle().unwrap_or(u64::MAX).max(h.cycle),
+            wake: h.wake_cycle().unwrap_or(u64::MAX).max(h.state.cycle),
             mode: 0,
         };
     }
     Entry {
-        cycle: if h.is_blocked() { u64::MAX } else { h.cycle },
+        cycle: if h.is_blocked() {
+            u64::MAX
+        } else {
+            h.state.cycle
+        },
         wake: u64::MAX,
         mode: mode(h),
     }

@@ -337,7 +337,7 @@ impl Machine {
 
     /// All harts sleep up to a cycle.
     pub(super) fn sleeps_until(&mut self, cycle: u64) {
-        let last = self.harts.iter().map(|h| h.cycle).max().unwrap_or(0);
+        let last = self.harts.iter().map(|h| h.state.cycle).max().unwrap_or(0);
         let from = last.max(self.samples.slept_until);
         if cycle > from && cycle != u64::MAX {
             self.samples.asleep += cycle - from;
@@ -512,8 +512,8 @@ impl Machine {
         } else if let (Some(l), false) = (&mut s.learned, goes_on) {
             let now = Start {
                 pc: h.block_pc(),
-                cycles: h.cycle.wrapping_sub(h.stats.idle_cycles),
-                instructions: h.instret,
+                cycles: h.state.cycle.wrapping_sub(h.state.stats.idle_cycles),
+                instructions: h.state.instret,
             };
             l.begins(turn.hart, now);
         }
@@ -525,7 +525,7 @@ impl Machine {
         if let Some(s) = &self.samples.sampled {
             if s.open && !self.world.timed {
                 let h = &mut self.harts[hart];
-                h.cycle += beside(s.times, h.cycle.saturating_sub(from));
+                h.state.cycle += beside(s.times, h.state.cycle.saturating_sub(from));
             }
         }
     }

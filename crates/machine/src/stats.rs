@@ -59,9 +59,9 @@ impl Baseline {
 
     pub fn of(harts: &[Hart], caches: &Coherence, epochs: Option<&Epochs>, at: Ps) -> Self {
         let view = |h: &Hart| HartView {
-            cycle: h.cycle,
-            instret: h.instret,
-            stats: h.stats,
+            cycle: h.state.cycle,
+            instret: h.state.instret,
+            stats: h.state.stats,
         };
         Self {
             at,
@@ -294,9 +294,9 @@ pub(crate) fn report(
         .zip(&from.harts)
         .map(|(h, b)| HartReport {
             hart: h.id,
-            cycles: h.cycle - b.cycle,
-            instructions: h.instret - b.instret,
-            events: h.stats.zip(&b.stats, |a, b| a - b),
+            cycles: h.state.cycle - b.cycle,
+            instructions: h.state.instret - b.instret,
+            events: h.state.stats.zip(&b.stats, |a, b| a - b),
             memory: counts[h.id].memory,
             by_privilege: h
                 .by_privilege(caches)

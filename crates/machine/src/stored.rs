@@ -8,7 +8,7 @@ impl Machine {
     /// on. A power cut carries that out first. An image of NVMM has the state before, which is as good: no fence has
     /// waited for it yet.
     pub fn stores_due(&self) -> bool {
-        let now = self.harts.iter().map(|h| h.cycle).max().unwrap_or(0);
+        let now = self.harts.iter().map(|h| h.state.cycle).max().unwrap_or(0);
         self.world.timed
             && self.world.coherence.has_stores()
             && self.world.coherence.next_due() <= now
@@ -20,7 +20,7 @@ impl Machine {
         if !self.world.timed || !self.world.coherence.has_stores() {
             return;
         }
-        let now = self.harts.iter().map(|h| h.cycle).max().unwrap_or(0);
+        let now = self.harts.iter().map(|h| h.state.cycle).max().unwrap_or(0);
         let mut roster = std::mem::take(&mut self.roster);
         roster.look(&self.harts);
         loop {

@@ -361,9 +361,9 @@ impl Machine {
             let mut first = self.world.next_event().min(self.world.coherence.next_due());
             for h in self.harts.iter().filter(|h| !h.is_blocked()) {
                 first = first.min(if sleeps(h) {
-                    h.wake_cycle().unwrap_or(u64::MAX).max(h.cycle)
+                    h.wake_cycle().unwrap_or(u64::MAX).max(h.state.cycle)
                 } else {
-                    h.cycle
+                    h.state.cycle
                 });
             }
             until = self.world.first_arrival(self.world.ps(first));
@@ -418,7 +418,7 @@ impl Machine {
             self.resume_released();
         }
         for h in self.harts.iter_mut().filter(|h| h.is_blocked()) {
-            let cycle = h.cycle;
+            let cycle = h.state.cycle;
             h.arrive(&mut *self.world, cycle);
         }
         self.world.nobody_waits();
@@ -431,7 +431,7 @@ impl Machine {
         while let Some((hart, cycle)) = self.world.fills.take_released() {
             self.harts[hart].arrive(&mut *self.world, cycle);
             roster.look_at(hart, &self.harts[hart]);
-            first = first.min(self.harts[hart].cycle);
+            first = first.min(self.harts[hart].state.cycle);
         }
         first
     }

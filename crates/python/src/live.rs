@@ -389,7 +389,7 @@ impl Live {
         let number = (name != "pc").then(|| register(name)).transpose()?;
         let value = self.with(py, move |m| {
             let hart = m.hart(hart)?;
-            Some(number.map_or(hart.pc, |n| hart.reg(n)))
+            Some(number.map_or(hart.state.pc, |n| hart.reg(n)))
         })?;
         value.ok_or_else(|| no_hart(hart))
     }

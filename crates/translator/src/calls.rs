@@ -151,7 +151,7 @@ fn sync<M: Mode>(h: &mut Hart) {
 /// In functional mode instructions retired follow from the cycle.
 pub(crate) fn sync_instret(h: &mut Hart) {
     let cpi = h.config().functional_cpi as u64;
-    h.instret = h.area().entry_instret + (h.cycle - h.area().entry_cycle) / cpi;
+    h.state.instret = h.area().entry_instret + (h.state.cycle - h.area().entry_cycle) / cpi;
 }
 
 /// Looked at before the next block?
@@ -312,7 +312,7 @@ unsafe extern "sysv64" fn branch<W: World>(hart: *mut Hart, info: u64, arg: u64)
     } = unsafe { site::<W>(hart, info) };
     let p = &code.ops(b)[i];
     let pc = pc + p.off as u64;
-    let before = h.cycle;
+    let before = h.state.cycle;
     match p.op {
         Op::Jal => h.resolve_jump(pc, p),
         Op::Jalr => {
@@ -331,5 +331,5 @@ unsafe extern "sysv64" fn branch<W: World>(hart: *mut Hart, info: u64, arg: u64)
         _ => h.resolve_branch(w, pc, pc.wrapping_add(p.imm as i64 as u64), arg != 0, p),
     }
     h.forget_redirect();
-    h.cycle - before
+    h.state.cycle - before
 }

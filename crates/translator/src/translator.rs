@@ -137,7 +137,7 @@ impl<W: World> Translator<W> {
     #[inline(always)]
     pub fn begin(&mut self, hart: &Hart) {
         if let Some(m) = &mut self.meter {
-            m.begin(hart.instret);
+            m.begin(hart.state.instret);
         }
     }
 
@@ -145,7 +145,7 @@ impl<W: World> Translator<W> {
     #[inline(always)]
     pub fn end(&mut self, hart: &Hart) {
         if let Some(m) = &mut self.meter {
-            m.end(hart.instret);
+            m.end(hart.state.instret);
         }
     }
 
@@ -311,7 +311,7 @@ impl<W: World> Translator<W> {
                 p.push(Piece {
                     address: self.arena.address(at) as u64,
                     bytes: out.code.len() as u32,
-                    pc: hart.pc,
+                    pc: hart.state.pc,
                     timed,
                 });
             }
@@ -324,7 +324,7 @@ impl<W: World> Translator<W> {
     fn link(&mut self, hart: &Hart, code: &CodeCache, block: u32, to: Code) {
         let Some(last) = self.last.take() else { return };
         let open = |l: &Link| !l.settled;
-        if last.pc == hart.pc
+        if last.pc == hart.state.pc
             && last.context == hart.context()
             && self.links.get(last.link as usize).is_some_and(open)
         {
@@ -415,13 +415,13 @@ impl<W: World> Translator<W> {
             exit::NOT_NOW => (Reason::Retry, i),
             exit::TRAP => (Reason::Trap, i),
             _ if hart.wants_recheck() => (Reason::Recheck, 0),
-            _ if hart.cycle >= a.stop => (Reason::Budget, 0),
+            _ if hart.state.cycle >= a.stop => (Reason::Budget, 0),
             _ if a.link < SYSTEM => (Reason::Link, 0),
             _ if a.link == SYSTEM => (Reason::System, 0),
             _ => (Reason::Indirect, 0),
         };
         m.count(why);
-        m.retired(hart.instret, more);
+        m.retired(hart.state.instret, more);
     }
 
     /// Runs code from `at` on until it leaves.
@@ -443,7 +443,7 @@ impl<W: World> Translator<W> {
         let enter = self.arena.address(stubs[hart.timed() as usize].enter);
         let target = self.arena.address(at as usize);
         if let Some(m) = &mut self.meter {
-            m.enter(hart.instret);
+            m.enter(hart.state.instret);
         }
         // SAFETY: `enter` is the address of code with this signature, in the arena
         // that lives as long as `self`; `target` is the entry of a block's code there.
@@ -475,7 +475,7 @@ impl<W: World> Engine<W> for Translator<W> {
         let last = self.last?;
         let full = self.links.get(last.link as usize)?.full;
         if full == 0
-            || last.pc != hart.pc
+            || last.pc != hart.state.pc
             || last.context != hart.context()
             || self.is_behind(hart, code)
         {
@@ -553,7 +553,7 @@ impl<W: World> Engine<W> for Translator<W> {
             return Ran::Cold;
         };
         self.link(hart, code, block, to);
-        let pc = hart.pc;
+        let pc = hart.state.pc;
         let slot = jump_slot(pc);
         self.jumps[slot] = Jump {
             pc,
@@ -590,7 +590,7 @@ impl<W: World> Translator<W> {
             if link < SYSTEM {
                 self.last = Some(Last {
                     link: link as u32,
-                    pc: hart.pc,
+                    pc: hart.state.pc,
                     context: hart.context(),
                 });
             } else {

@@ -88,7 +88,7 @@ pub fn command(a: &ReplayArgs, messages: &Messages) -> anyhow::Result<Exit> {
     run(&mut m, &mut services, messages)?;
     drop(services.remove(0));
     let hart = store.and_then(|s| s["hart"].as_u64()).unwrap_or(0) as usize;
-    let here = m.hart(hart).map(|h| h.pc);
+    let here = m.hart(hart).map(|h| h.state.pc);
     if pc.is_some() && here != pc {
         bail!("the workload is not the one of the finding: hart {hart} is at {here:#x?}, not at {pc:#x?}");
     }
@@ -168,7 +168,7 @@ fn show(m: &Machine, hart: usize, finding: &Value) -> anyhow::Result<Exit> {
         let _ = writeln!(
             text,
             "hart {hart}: pc {:#x}, {} instructions",
-            h.pc,
+            h.state.pc,
             m.instructions()
         );
         for (r, name) in (1..).zip((1..32).filter_map(x_name)) {

@@ -295,16 +295,16 @@ impl Asked {
             harts: harts
                 .map(|h| HartStatus {
                     hart: h.id as u64,
-                    pc: h.pc,
-                    privilege: match h.privilege {
+                    pc: h.state.pc,
+                    privilege: match h.state.privilege {
                         Privilege::User => "user",
                         Privilege::Supervisor => "supervisor",
                         Privilege::Machine => "machine",
                     }
                     .into(),
-                    waiting: h.waiting,
-                    cycles: h.cycle,
-                    instructions: h.instret,
+                    waiting: h.state.waiting,
+                    cycles: h.state.cycle,
+                    instructions: h.state.instret,
                 })
                 .collect(),
         }

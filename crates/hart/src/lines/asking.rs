@@ -19,8 +19,8 @@ impl Hart {
         (line, kind, write): (u64, LineKind, bool),
         at: RunPoint,
     ) {
-        let start = self.cycle;
-        self.cycle += cycles;
+        let start = self.state.cycle;
+        self.state.cycle += cycles;
         self.stalls(kind, cycles);
         if w.attributes() {
             let req = self.line_request(at, 0, line, kind);
@@ -66,7 +66,7 @@ impl Hart {
             line,
             kind,
             pc: at.pc,
-            now: self.cycle + at.offset(),
+            now: self.state.cycle + at.offset(),
             blocks: Wd::BLOCKS,
             hint: match kind {
                 LineKind::Load | LineKind::Store => self.hint_at(w, at.pc),
@@ -93,14 +93,14 @@ impl Hart {
             return self.await_other(line, kind);
         };
         let later = found.latency.saturating_sub(scheduled.into());
-        let asked = self.cycle + later;
+        let asked = self.state.cycle + later;
         let req = self.line_request(at, later, line, kind);
         let brought = match found.from {
             From::Level => {
                 self.await_level(w, later, (line, kind, false), at);
                 match found.level {
-                    0 => self.stats.l2_stall_cycles += later,
-                    _ => self.stats.llc_stall_cycles += later,
+                    0 => self.state.stats.l2_stall_cycles += later,
+                    _ => self.state.stats.llc_stall_cycles += later,
                 }
                 Ok(())
             }
@@ -111,7 +111,7 @@ impl Hart {
             }
             From::Prefetch(_) => {
                 w.claim_line(self.id, line);
-                self.halfway.awaited = Some(Awaited {
+                self.state.halfway.awaited = Some(Awaited {
                     line,
                     kind,
                     write: false,
@@ -123,7 +123,7 @@ impl Hart {
         };
         if w.coherence().keeps_order() {
             if brought.is_ok() && found.from != From::Level {
-                let came = self.cycle + at.offset();
+                let came = self.state.cycle + at.offset();
                 w.coherence()
                     .miss_ends(self.id, came.saturating_sub(penalty.into()));
             }
@@ -135,9 +135,9 @@ impl Hart {
 
     /// A line that the hart has waited for has arrived. What inclusive levels evict for it is written to memory.
     pub(super) fn include<Wd: World>(&mut self, w: &mut Wd, line: u64, at: RunPoint) {
-        let now = self.cycle + at.offset();
+        let now = self.state.cycle + at.offset();
         w.coherence().include(self.id, line, now);
-        self.settle_levels(w, self.cycle, at);
+        self.settle_levels(w, self.state.cycle, at);
     }
 
     /// Requests the lines that prefetchers have predicted, after the line that the hart waits for.
@@ -155,7 +155,7 @@ impl Hart {
                     w.coherence().line_came(token, first);
                 }
                 // The line may arrive before any other hart runs on.
-                Transfer::UnderWay => self.yield_at = self.yield_at.min(now + 1),
+                Transfer::UnderWay => self.run.yield_at = self.run.yield_at.min(now + 1),
             }
         }
         self.guard_sets(w);
@@ -165,7 +165,7 @@ impl Hart {
     /// Lets the hart return to the scheduler at the time of the next event in the outer levels.
     pub(super) fn leave_for_due<Wd: World>(&mut self, w: &mut Wd) {
         if Wd::BLOCKS {
-            self.yield_at = self.yield_at.min(w.coherence().next_due());
+            self.run.yield_at = self.run.yield_at.min(w.coherence().next_due());
         }
     }
 
@@ -186,7 +186,7 @@ impl Hart {
                 Side::Inst => {
                     self.fetch.drop_slot(&mut c.l1i[id], slot as usize);
                     // Translated code does not look at a line again that it goes on in.
-                    self.recheck = true;
+                    self.run.recheck = true;
                 }
             }
         }
@@ -194,9 +194,9 @@ impl Hart {
 
     /// L1D evicts or cleans a line.
     pub(super) fn give<Wd: World>(&mut self, w: &mut Wd, line: u64, modified: bool, at: RunPoint) {
-        let now = self.cycle + at.offset();
+        let now = self.state.cycle + at.offset();
         w.coherence().give(self.id, line, modified, now);
-        self.settle_levels(w, self.cycle, at);
+        self.settle_levels(w, self.state.cycle, at);
     }
 
     /// Writes a victim back, and nobody waits for it.
@@ -216,7 +216,7 @@ impl Hart {
     /// holding register is free.
     #[cold]
     pub(super) fn await_other<T>(&mut self, line: u64, kind: LineKind) -> Result<T, NotNow> {
-        self.halfway.awaited = Some(Awaited {
+        self.state.halfway.awaited = Some(Awaited {
             line,
             kind,
             write: false,
@@ -236,7 +236,7 @@ impl Hart {
     ) -> Result<usize, NotNow> {
         let line = pa & !63;
         let id = self.id;
-        if self.halfway.arrived != Some(line) {
+        if self.state.halfway.arrived != Some(line) {
             self.in_order(w, Side::Inst, line, at)?;
         }
         let c = &mut w.coherence().l1i[id];
@@ -250,7 +250,7 @@ impl Hart {
             return Ok(i);
         }
         let filled = self.l1i_fill(w, line, at);
-        self.halfway.fill = filled.is_err().then_some((line, LineKind::Fetch));
+        self.state.halfway.fill = filled.is_err().then_some((line, LineKind::Fetch));
         filled
     }
 
@@ -293,7 +293,7 @@ impl Hart {
             if slot != NO_SLOT {
                 self.data.at_mut(slot as usize).write = NEVER;
             }
-            self.stats.probes += 1;
+            self.state.stats.probes += 1;
             if w.coherence().has_levels() {
                 self.give(w, line, true, at);
             } else {
@@ -307,10 +307,10 @@ impl Hart {
             self.bus_free(at)?;
         }
         let t = self.config.timing;
-        let hidden = self.predictor.hidden(&t);
+        let hidden = self.state.predictor.hidden(&t);
         let penalty = (t.l1i_miss + t.hub).saturating_sub(hidden);
         self.bring(w, (line, LineKind::Fetch, false), (penalty, 0), at)?;
-        self.stats.l1i_misses += 1;
+        self.state.stats.l1i_misses += 1;
         let c = w.coherence();
         let i = c.l1i[id].victim(line);
         let old = c.l1i[id].entry(i).0;

@@ -39,7 +39,7 @@ impl Hart {
             return self.await_other(line, kind);
         };
         let later = found.latency.saturating_sub(scheduled.into());
-        let asked = self.cycle + later;
+        let asked = self.state.cycle + later;
         let req = self.line_request(at, later, line, kind);
         let mut load = Asked {
             line,
@@ -72,12 +72,12 @@ impl Hart {
             }
         }
         // The hart waits for a buffer, and not for the line.
-        self.cycle += found.waited;
-        self.stats.memory_stall_cycles += found.waited;
+        self.state.cycle += found.waited;
+        self.state.stats.memory_stall_cycles += found.waited;
         if load.token.is_some() {
             w.load_begins(self.id, line);
             // The answer may come before the next action that depends on it.
-            self.yield_at = self.yield_at.min(want.now + 1);
+            self.run.yield_at = self.run.yield_at.min(want.now + 1);
         }
         self.asked(load, at);
         self.prefetch(w, (want.now, asked), at);

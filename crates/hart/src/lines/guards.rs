@@ -43,7 +43,7 @@ impl Hart {
         self.bus_free(at)?;
         if !Wd::BLOCKS {
             self.catch_up(w, at);
-            self.settle_levels(w, self.cycle, at);
+            self.settle_levels(w, self.state.cycle, at);
         }
         Ok(())
     }
@@ -79,7 +79,7 @@ impl Hart {
         let c = w.coherence();
         c.used_first(&want);
         // Prefetched lines are looked up in all levels before they are requested from memory.
-        let asked = self.cycle + u64::from(c.last_latency());
+        let asked = self.state.cycle + u64::from(c.last_latency());
         self.prefetch(w, (want.now, asked), at);
         self.settle_levels(w, asked, at);
         Ok(())
@@ -99,7 +99,7 @@ impl Hart {
                 filter.release(cache, i);
             }
             // Translated code does not look at a line again that it goes on in.
-            self.recheck |= side == Side::Inst;
+            self.run.recheck |= side == Side::Inst;
         }
     }
 }

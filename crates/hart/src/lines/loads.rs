@@ -24,7 +24,7 @@ impl Hart {
             line: a.line,
             token: a.token,
             pc: at.pc,
-            asked: self.cycle + at.offset(),
+            asked: self.state.cycle + at.offset(),
             from: a.from,
             penalty: a.penalty,
             comes: a.comes,
@@ -34,9 +34,9 @@ impl Hart {
     /// Forgets lines that have come, while no other hart is behind.
     pub(crate) fn forget_loads<W: World>(&mut self, w: &mut W, at: RunPoint) {
         if !self.loads.lines.is_empty() {
-            let cycles = self.loads.forget_lines(self.cycle + at.offset());
+            let cycles = self.loads.forget_lines(self.state.cycle + at.offset());
             w.coherence().loads_passed(cycles);
-            self.stats.load_stall_cycles += cycles;
+            self.state.stats.load_stall_cycles += cycles;
         }
     }
 
@@ -49,7 +49,7 @@ impl Hart {
         (line, kind): (u64, LineKind),
         at: RunPoint,
     ) -> Result<(), NotNow> {
-        if self.loads.is_coming(line, self.cycle + at.offset()) {
+        if self.loads.is_coming(line, self.state.cycle + at.offset()) {
             self.meet_coming(w, (line, kind), at)
         } else {
             Ok(())
@@ -63,7 +63,7 @@ impl Hart {
         (line, kind): (u64, LineKind),
         at: RunPoint,
     ) -> Result<(), NotNow> {
-        let now = self.cycle + at.offset();
+        let now = self.state.cycle + at.offset();
         let Some(l) = self.loads.find(line, now).copied() else {
             return Ok(());
         };
@@ -88,15 +88,15 @@ impl Hart {
 
     /// The load that is being executed has its line, or goes on without: see [`Hart::bind`].
     pub(crate) fn note_late(&mut self, line: u64, at: RunPoint) {
-        self.loads.note_late(line, self.cycle + at.offset());
+        self.loads.note_late(line, self.state.cycle + at.offset());
     }
 
     /// Time moves on to a cycle, for a line that a load asked for.
     fn stall<W: World>(&mut self, w: &mut W, until: u64, (line, pc): (u64, u64), at: RunPoint) {
-        let start = self.cycle;
-        self.cycle = until.saturating_sub(at.offset()).max(start);
-        self.stats.memory_stall_cycles += self.cycle - start;
-        if w.attributes() && self.cycle > start {
+        let start = self.state.cycle;
+        self.state.cycle = until.saturating_sub(at.offset()).max(start);
+        self.state.stats.memory_stall_cycles += self.state.cycle - start;
+        if w.attributes() && self.state.cycle > start {
             let by = at.as_of(pc);
             let req = self.line_request(by, 0, line, LineKind::Load);
             self.attribute(w, &req, start, false);
@@ -107,7 +107,7 @@ impl Hart {
     #[cold]
     fn block_for<T>(&mut self, line: u64, token: Option<u64>) -> Result<T, NotNow> {
         self.loads.blocked = token;
-        self.halfway.awaited = Some(Awaited::load(line));
+        self.state.halfway.awaited = Some(Awaited::load(line));
         Err(NotNow)
     }
 
@@ -138,7 +138,7 @@ impl Hart {
         self.loads.waits.push(Wait {
             reg,
             latency,
-            issued: self.cycle + u64::from(p.cost),
+            issued: self.state.cycle + u64::from(p.cost),
             line: late.line,
             pc: late.pc,
             token: late.token,
@@ -162,7 +162,7 @@ impl Hart {
         if need & self.loads.regs == 0 {
             return Ok(());
         }
-        let now = self.cycle + at.offset();
+        let now = self.state.cycle + at.offset();
         let (mut until, mut by) = (now, None);
         for wait in self.loads.waits.iter().filter(|w| need >> w.reg & 1 != 0) {
             match wait.ready() {
@@ -196,7 +196,7 @@ impl Hart {
     /// can be used at the hart's cycle are left out.
     pub fn late_registers(&mut self) -> u64 {
         if self.loads.regs != 0 {
-            self.loads.forget_registers(self.cycle);
+            self.loads.forget_registers(self.state.cycle);
         }
         self.loads.regs
     }

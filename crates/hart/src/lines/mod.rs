@@ -47,7 +47,7 @@ impl Hart {
     /// to be tried again.
     #[inline(always)]
     pub(crate) fn bus_free(&self, at: RunPoint) -> Result<(), NotNow> {
-        if self.cycle + at.offset() < self.yield_at {
+        if self.state.cycle + at.offset() < self.run.yield_at {
             Ok(())
         } else {
             Err(NotNow)
@@ -59,7 +59,7 @@ impl Hart {
     #[inline(never)]
     pub(crate) fn hand_over<W: World>(&mut self, w: &mut W, at: RunPoint) -> Result<(), NotNow> {
         self.bus_free(at)?;
-        self.cycle += w.hands_over(self, at.offset());
+        self.state.cycle += w.hands_over(self, at.offset());
         self.bus_free(at)
     }
 
@@ -84,9 +84,9 @@ impl Hart {
     /// Whether the line for which the hart was blocked has arrived. Forgets it then.
     #[inline(always)]
     pub(crate) fn take_arrived(&mut self, line: u64) -> bool {
-        let arrived = self.halfway.arrived == Some(line);
+        let arrived = self.state.halfway.arrived == Some(line);
         if arrived {
-            self.halfway.arrived = None;
+            self.state.halfway.arrived = None;
         }
         arrived
     }
@@ -106,7 +106,7 @@ impl Hart {
                 Ok(())
             }
             Transfer::UnderWay => {
-                self.halfway.awaited = Some(Awaited {
+                self.state.halfway.awaited = Some(Awaited {
                     line: req.line,
                     kind: req.kind,
                     write,
@@ -128,11 +128,11 @@ impl Hart {
         penalty: u32,
         at: RunPoint,
     ) {
-        let start = self.cycle;
-        self.cycle = (first + penalty as u64)
+        let start = self.state.cycle;
+        self.state.cycle = (first + penalty as u64)
             .saturating_sub(at.offset())
             .max(start);
-        self.stalls(req.kind, self.cycle - start);
+        self.stalls(req.kind, self.state.cycle - start);
         if w.attributes() {
             self.attribute(w, req, start, write);
         }
@@ -141,9 +141,9 @@ impl Hart {
     /// The hart has waited for a line.
     #[inline(always)]
     pub(crate) fn stalls(&mut self, kind: LineKind, cycles: u64) {
-        self.stats.memory_stall_cycles += cycles;
+        self.state.stats.memory_stall_cycles += cycles;
         // With line fill buffers, a load that is under way is counted when its line has come.
-        self.stats.load_stall_cycles += match kind {
+        self.state.stats.load_stall_cycles += match kind {
             LineKind::Load if !self.has_buffers() => cycles,
             _ => 0,
         };
@@ -152,32 +152,32 @@ impl Hart {
     /// The cycle from which on the hart's last run was to perform no action that others can
     /// observe.
     pub fn bus_limit(&self) -> u64 {
-        self.yield_at
+        self.run.yield_at
     }
 
     /// Whether the hart is blocked: it waits for a line, and does not run before
     /// [`Hart::arrive`].
     #[inline(always)]
     pub fn is_blocked(&self) -> bool {
-        self.halfway.awaited.is_some()
+        self.state.halfway.awaited.is_some()
     }
 
     /// What the hart is blocked for arrives at a core cycle: the first beat of a line, or the
     /// acknowledgement of a write-back. Advances its time to that cycle; the instruction is
     /// executed again.
     pub fn arrive<Wd: World>(&mut self, w: &mut Wd, cycle: u64) {
-        let Some(a) = self.halfway.awaited.take() else {
+        let Some(a) = self.state.halfway.awaited.take() else {
             return;
         };
-        let start = self.cycle;
-        self.cycle = (cycle + a.penalty as u64).max(start);
-        let waited = self.cycle - start;
-        if self.halfway.resume.is_none() {
-            self.pending = pending_after(self.pending, waited);
+        let start = self.state.cycle;
+        self.state.cycle = (cycle + a.penalty as u64).max(start);
+        let waited = self.state.cycle - start;
+        if self.state.halfway.resume.is_none() {
+            self.state.pending = pending_after(self.state.pending, waited);
         }
         self.stalls(a.kind, waited);
         if !a.write && !a.other {
-            self.halfway.arrived = Some(a.line);
+            self.state.halfway.arrived = Some(a.line);
             w.coherence().miss_ends(self.id, cycle);
         }
         if !w.attributes() {
@@ -185,9 +185,9 @@ impl Hart {
         }
         if a.other {
             // It belongs to the transfer that follows.
-            self.waited += waited;
+            self.run.waited += waited;
         } else {
-            let at = RunPoint::begin(self.pc);
+            let at = RunPoint::begin(self.state.pc);
             let req = self.line_request(at, 0, a.line, a.kind);
             self.attribute(w, &req, start, a.write);
         }
@@ -195,12 +195,12 @@ impl Hart {
 
     /// The instruction that was to be executed again is replaced by another one.
     pub(crate) fn abandon_fill<Wd: World>(&mut self, w: &mut Wd, at: RunPoint) {
-        self.halfway.arrived = None;
-        self.halfway.cleaned = None;
-        self.halfway.fill = None;
+        self.state.halfway.arrived = None;
+        self.state.halfway.cleaned = None;
+        self.state.halfway.fill = None;
         self.loads.filling = false;
-        self.predictor.gives_up();
-        let now = self.cycle + at.offset();
+        self.state.predictor.gives_up();
+        let now = self.state.cycle + at.offset();
         let c = w.coherence();
         c.miss_ends(self.id, now);
         c.filled_first(self.id);
@@ -211,10 +211,10 @@ impl Hart {
     /// one from now on.
     #[inline(always)]
     fn end_fill<Wd: World>(&mut self, w: &mut Wd, at: RunPoint) {
-        let now = self.cycle + at.offset();
+        let now = self.state.cycle + at.offset();
         if let Some(next) = w.end_fill(self.id, now) {
             let before = now + u64::from(self.id < next);
-            self.yield_at = self.yield_at.min(before);
+            self.run.yield_at = self.run.yield_at.min(before);
         }
     }
 
@@ -229,16 +229,16 @@ impl Hart {
         write: bool,
     ) {
         w.stalled(&Stall {
-            cycles: self.cycle - start + std::mem::take(&mut self.waited),
+            cycles: self.state.cycle - start + std::mem::take(&mut self.run.waited),
             write,
             line: req.line,
             kind: req.kind,
             hart: req.hart,
             pc: req.pc,
             privilege: req.privilege,
-            satp: self.csr.satp,
-            ra: self.x[1],
-            fp: self.x[8],
+            satp: self.state.csr.satp,
+            ra: self.state.x[1],
+            fp: self.state.x[8],
         });
     }
 
@@ -262,7 +262,8 @@ impl Hart {
     /// happens in the order of time.
     #[inline(always)]
     pub(crate) fn contended<Wd: World>(&self, w: &mut Wd, line: u64, at: RunPoint) -> bool {
-        w.coherence().is_contended(line, self.cycle + at.offset())
+        w.coherence()
+            .is_contended(line, self.state.cycle + at.offset())
     }
 
     /// Brings a line into L1D (if it is not there with the needed right); the hart's time advances
@@ -282,14 +283,14 @@ impl Hart {
     ) -> Result<usize, NotNow> {
         let line = pa & !63;
         let write = kind == LineKind::Store;
-        if !PLAIN && self.halfway.arrived != Some(line) {
+        if !PLAIN && self.state.halfway.arrived != Some(line) {
             self.in_order(w, Side::Data, line, at)?;
         }
         let cache = &mut w.coherence().l1d[self.id];
         self.data.settle(cache, line);
         let present = cache.find(line);
         if let Some(i) = present {
-            let waited = !PLAIN && write && self.halfway.arrived == Some(line);
+            let waited = !PLAIN && write && self.state.halfway.arrived == Some(line);
             if waited && cache.entry(i).1 != LineState::Dirty {
                 self.regain(w, i, line, at)?;
             }
@@ -330,7 +331,7 @@ impl Hart {
         // A walk for the load is none.
         let ahead = self.loads.may && kind == LineKind::Load && present.is_none();
         let filled = self.l1d_fill(w, line, (kind, ahead), present, at);
-        self.halfway.fill = filled.is_err().then_some((line, kind));
+        self.state.halfway.fill = filled.is_err().then_some((line, kind));
         self.loads.filling = ahead && filled.is_err();
         if ahead && filled.is_ok() {
             self.note_late(line, at);
@@ -349,7 +350,7 @@ impl Hart {
         at: RunPoint,
     ) -> Result<(), NotNow> {
         self.bus_free(at)?;
-        let (id, now) = (self.id, self.cycle + at.offset());
+        let (id, now) = (self.id, self.state.cycle + at.offset());
         self.dirtied(w, line);
         let c = w.coherence();
         if c.some_holders(id, line).is_some() {
@@ -364,17 +365,17 @@ impl Hart {
     /// Continues a fill that had to wait. Returns whether it is complete; if not, the hart has to
     /// wait again, and does not run. `bus_limit` is as for [`Hart::run_ahead`].
     pub fn go_on_filling<Wd: World>(&mut self, w: &mut Wd, bus_limit: u64) -> bool {
-        let Some((line, kind)) = self.halfway.fill else {
+        let Some((line, kind)) = self.state.halfway.fill else {
             return true;
         };
-        self.yield_at = bus_limit;
-        let at = RunPoint::begin(self.pc);
+        self.run.yield_at = bus_limit;
+        let at = RunPoint::begin(self.state.pc);
         if !w.coherence().has_begun(self.id, Side::of(kind), line) {
             // A prefetch may have brought the line: the instruction looks it up again.
-            self.halfway.fill = None;
+            self.state.halfway.fill = None;
             return true;
         }
-        let start = self.cycle;
+        let start = self.state.cycle;
         let done = if kind == LineKind::Fetch {
             let present = w.coherence().l1i[self.id].find(line).is_some();
             present || self.l1i_fill(w, line, at).is_ok()
@@ -387,13 +388,13 @@ impl Hart {
                 self.l1d_fill(w, line, (kind, ahead), present, at).is_ok()
             }
         };
-        if self.halfway.resume.is_none() {
-            self.pending = pending_after(self.pending, self.cycle - start);
+        if self.state.halfway.resume.is_none() {
+            self.state.pending = pending_after(self.state.pending, self.state.cycle - start);
         }
         if done {
-            self.halfway.fill = None;
+            self.state.halfway.fill = None;
             self.loads.filling = false;
-            self.halfway.arrived = Some(line);
+            self.state.halfway.arrived = Some(line);
         }
         done
     }
@@ -401,7 +402,7 @@ impl Hart {
     /// Whether a fill has begun that had to wait.
     #[inline(always)]
     pub fn fills(&self) -> bool {
-        self.halfway.fill.is_some()
+        self.state.halfway.fill.is_some()
     }
 
     /// Brings a line into L1D that is missing, or present without the needed right; `ahead`: for a load, for which the
@@ -436,22 +437,22 @@ impl Hart {
         let c = w.coherence();
         let cache_levels = c.has_levels();
         let gives_clean = c.wants_clean();
-        let index = match (self.halfway.refill, present) {
+        let index = match (self.state.halfway.refill, present) {
             (Some((l, i)), _) if l == line && c.is_reserved(id, i) => i,
             (_, Some(i)) => {
-                self.stats.l1d_upgrades += 1;
-                self.halfway.replays |= LINE_AGAIN;
+                self.state.stats.l1d_upgrades += 1;
+                self.state.halfway.replays |= LINE_AGAIN;
                 c.reserve(id, i);
                 i
             }
             (_, None) => {
                 match kind {
-                    LineKind::Store => self.stats.l1d_store_misses += 1,
-                    LineKind::PageWalk => self.stats.l1d_walk_misses += 1,
-                    _ => self.stats.l1d_load_misses += 1,
+                    LineKind::Store => self.state.stats.l1d_store_misses += 1,
+                    LineKind::PageWalk => self.state.stats.l1d_walk_misses += 1,
+                    _ => self.state.stats.l1d_load_misses += 1,
                 }
                 if kind != LineKind::PageWalk && !ahead {
-                    self.halfway.replays |= LINE_AGAIN;
+                    self.state.halfway.replays |= LINE_AGAIN;
                 }
                 if hint.is_some() && !write {
                     w.coherence().count_stores(id).nt_load_misses += 1;
@@ -462,8 +463,8 @@ impl Hart {
                 self.drop_entry(w, i);
                 w.coherence().reserve(id, i);
                 if state == LineState::Dirty {
-                    self.halfway.refill = Some((line, i));
-                    self.stats.l1d_writebacks += 1;
+                    self.state.halfway.refill = Some((line, i));
+                    self.state.stats.l1d_writebacks += 1;
                     if cache_levels {
                         self.give(w, old, true, at);
                     } else if ahead {
@@ -478,8 +479,8 @@ impl Hart {
             }
         };
         // This is not repeated if the rest has to be tried again.
-        self.halfway.refill = Some((line, index));
-        let asked = self.cycle + at.offset();
+        self.state.halfway.refill = Some((line, index));
+        let asked = self.state.cycle + at.offset();
         let mut others = Others::default();
         if w.coherence().l1d.len() > 1 {
             others = self.collect_dirty(w, line, at)?;
@@ -501,7 +502,7 @@ impl Hart {
                 self.bring(w, (line, kind, upgrade), (penalty, scheduled), at)?
             }
         };
-        self.halfway.refill = None;
+        self.state.halfway.refill = None;
         if write {
             w.coherence().void_prefetches(line, id);
         }
@@ -536,7 +537,7 @@ impl Hart {
         self.end_fill(w, at);
         if w.coherence().has_stores() && Wd::BLOCKS {
             // A buffered store may be written to the line at once.
-            self.yield_at = self.yield_at.min(w.coherence().next_due());
+            self.run.yield_at = self.run.yield_at.min(w.coherence().next_due());
         }
         Ok(index)
     }
@@ -557,14 +558,14 @@ impl Hart {
             return Ok(Others { there, handed_over });
         };
         self.bus_free(at)?;
-        let asked = self.cycle + at.offset();
-        self.stats.probes += 1;
+        let asked = self.state.cycle + at.offset();
+        self.state.stats.probes += 1;
         let c = w.coherence();
         let cycles = c.hand_over((self.id, self.id), from, line, asked);
         c.moved(line, self.id, asked);
         match cycles {
             Some(cycles) => {
-                self.settle_levels(w, self.cycle, at);
+                self.settle_levels(w, self.state.cycle, at);
                 self.await_level(w, cycles.into(), (line, LineKind::Probe, true), at);
             }
             None => self.write_line(w, line, LineKind::Probe, 0, at)?,
@@ -601,13 +602,13 @@ impl Hart {
         kind: LineKind,
     ) -> LineRequest {
         LineRequest {
-            cycle: self.cycle + at.offset() + later,
+            cycle: self.state.cycle + at.offset() + later,
             line,
             kind,
             hart: self.id,
             pc: at.pc,
-            privilege: self.privilege as u8,
-            asid: self.csr.asid(),
+            privilege: self.state.privilege as u8,
+            asid: self.state.csr.asid(),
             older: None,
         }
     }
@@ -639,7 +640,7 @@ impl Hart {
             self.drop_entry(w, index);
         }
         if modified {
-            self.stats.l1d_flushes += 1;
+            self.state.stats.l1d_flushes += 1;
             let later = self.config.timing.release_offset;
             if w.coherence().has_levels() {
                 self.give(w, line, true, at);
@@ -677,7 +678,7 @@ impl Hart {
             self.bus_free(at)?;
         }
         if others {
-            let asked = self.cycle + at.offset();
+            let asked = self.state.cycle + at.offset();
             let c = w.coherence();
             c.probe(id, line, !keep);
             c.moved(line, id, asked);
@@ -685,7 +686,7 @@ impl Hart {
         match own {
             Some(i) => self.flush_index(w, i, keep, at),
             None if dirty.is_some() => {
-                self.stats.probes += 1;
+                self.state.stats.probes += 1;
                 self.write_line(w, line, LineKind::Flush, 0, at)
             }
             None => Ok(()),
@@ -701,7 +702,7 @@ impl Hart {
         at: RunPoint,
     ) -> Result<(), NotNow> {
         self.bus_free(at)?;
-        if self.halfway.cleaned.take() == Some(line) {
+        if self.state.halfway.cleaned.take() == Some(line) {
             return Ok(());
         }
         let id = self.id;
@@ -711,10 +712,10 @@ impl Hart {
         let own_dirty = own.is_some_and(|i| c.l1d[id].entry(i).1 == LineState::Dirty);
         let mut later = c.last_latency();
         if own_dirty {
-            self.stats.l1d_flushes += 1;
+            self.state.stats.l1d_flushes += 1;
             later += self.config.timing.release_offset;
         } else if dirty.is_some() {
-            self.stats.probes += 1;
+            self.state.stats.probes += 1;
         }
         if let Some(i) = own {
             if keep {
@@ -723,18 +724,18 @@ impl Hart {
                 self.drop_entry(w, i);
             }
         }
-        let asked = self.cycle + at.offset();
+        let asked = self.state.cycle + at.offset();
         let c = w.coherence();
         if others {
             c.probe(id, line, !keep);
             c.moved(line, id, asked);
         }
         let below = c.clean_levels(id, line, keep);
-        self.settle_levels(w, self.cycle, at);
+        self.settle_levels(w, self.state.cycle, at);
         if own_dirty || dirty.is_some() || below {
-            self.halfway.cleaned = Some(line);
+            self.state.halfway.cleaned = Some(line);
             self.write_line(w, line, LineKind::Flush, later, at)?;
-            self.halfway.cleaned = None;
+            self.state.halfway.cleaned = None;
         } else {
             self.await_level(w, later.into(), (line, LineKind::Flush, false), at);
         }

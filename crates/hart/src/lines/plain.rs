@@ -22,7 +22,7 @@ impl Hart {
     ) -> Result<usize, NotNow> {
         let filled = self.try_fill_plain(w, line, kind, present, at);
         if filled.is_err() {
-            self.halfway.fill = Some((line, kind));
+            self.state.halfway.fill = Some((line, kind));
         }
         filled
     }
@@ -43,20 +43,20 @@ impl Hart {
         if !w.begin_fill(id, line) {
             return self.await_other(line, kind);
         }
-        let index = match self.halfway.refill {
+        let index = match self.state.halfway.refill {
             Some((l, i)) if l == line => i,
             _ => self.make_room(w, line, kind, present, at)?,
         };
-        let asked = self.cycle + at.offset();
+        let asked = self.state.cycle + at.offset();
         let others = match self.bring_plain(w, line, kind, at) {
             Ok(others) => others,
             Err(NotNow) => {
                 // Making room is not repeated.
-                self.halfway.refill = Some((line, index));
+                self.state.halfway.refill = Some((line, index));
                 return Err(NotNow);
             }
         };
-        (self.halfway.refill, self.halfway.fill) = (None, None);
+        (self.state.halfway.refill, self.state.halfway.fill) = (None, None);
         let write = kind == LineKind::Store;
         let c = w.coherence();
         if others {
@@ -117,7 +117,7 @@ impl Hart {
         present: Option<usize>,
         at: RunPoint,
     ) -> Result<usize, NotNow> {
-        let stats = &mut self.stats;
+        let stats = &mut self.state.stats;
         let missed = match kind {
             _ if present.is_some() => &mut stats.l1d_upgrades,
             LineKind::Store => &mut stats.l1d_store_misses,
@@ -126,7 +126,7 @@ impl Hart {
         };
         *missed += 1;
         if present.is_some() || kind != LineKind::PageWalk {
-            self.halfway.replays |= LINE_AGAIN;
+            self.state.halfway.replays |= LINE_AGAIN;
         }
         if let Some(index) = present {
             return Ok(index);
@@ -135,8 +135,8 @@ impl Hart {
         let release = |cache: &mut Tags, i| self.data.release(cache, i);
         let (index, old, state) = l1d.evict(self.id, line, release);
         if state == LineState::Dirty {
-            self.halfway.refill = Some((line, index));
-            self.stats.l1d_writebacks += 1;
+            self.state.halfway.refill = Some((line, index));
+            self.state.stats.l1d_writebacks += 1;
             let later = self.config.timing.release_offset;
             self.write_line(w, old, LineKind::Evict, later, at)?;
         }

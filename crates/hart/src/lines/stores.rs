@@ -114,13 +114,13 @@ impl Hart {
     /// Whether a hint is in front of the instruction at a pc.
     #[inline(always)]
     pub(crate) fn is_hinted(&self, pc: u64) -> bool {
-        self.halfway.hint.is_some_and(|(at, _)| at == pc)
+        self.state.halfway.hint.is_some_and(|(at, _)| at == pc)
     }
 
     /// What the hint in front of the instruction at a pc does.
     #[inline(always)]
     pub(crate) fn hint_at<W: World>(&self, w: &mut W, pc: u64) -> Option<HintConfig> {
-        match self.halfway.hint {
+        match self.state.halfway.hint {
             Some((at, number)) if at == pc => Some(w.coherence().hint(number)),
             _ => None,
         }
@@ -128,34 +128,34 @@ impl Hart {
 
     /// A hint in front of a load or store, whose address the hint's own operands give: that one passes no filter.
     pub(crate) fn take_hint<W: World>(&mut self, w: &mut W, p: &PreOp, number: u8, pc: u64) {
-        let va = self.x[(p.rs1 & 31) as usize].wrapping_add(p.imm as i64 as u64);
+        let va = self.state.x[(p.rs1 & 31) as usize].wrapping_add(p.imm as i64 as u64);
         let shift = block_shift(true);
         let e = *self.data.at((va >> shift) as usize);
         if e.block(shift) == Some(va & !((1 << shift) - 1)) {
             let cache = &mut w.coherence().l1d[self.id];
             self.data.release(cache, e.l1 as usize);
         }
-        self.halfway.hint = Some((pc.wrapping_add(p.len.into()), number));
+        self.state.halfway.hint = Some((pc.wrapping_add(p.len.into()), number));
     }
 
     /// Does what is left to be done by events in the buffers that this hart has caused.
     pub(in crate::lines) fn carry<W: World>(&mut self, w: &mut W, at: RunPoint) {
-        self.settle_levels(w, self.cycle, at);
+        self.settle_levels(w, self.state.cycle, at);
         let carried = carry_out(w);
-        self.recheck |= carried.code;
+        self.run.recheck |= carried.code;
         if carried.asked {
             // The answer may come before any other hart runs on.
-            self.yield_at = self.yield_at.min(self.cycle + at.offset() + 1);
+            self.run.yield_at = self.run.yield_at.min(self.state.cycle + at.offset() + 1);
         }
         if W::BLOCKS {
-            self.yield_at = self.yield_at.min(w.coherence().next_due());
+            self.run.yield_at = self.run.yield_at.min(w.coherence().next_due());
         }
     }
 
     /// A miss of this hart waits for a line fill buffer: one that combines stores is needed.
     pub(in crate::lines) fn need_register<W: World>(&mut self, w: &mut W, at: RunPoint) {
         if w.coherence().has_stores() {
-            let now = self.cycle + at.offset();
+            let now = self.state.cycle + at.offset();
             w.coherence().spare_register(self.id, now);
             self.carry(w, at);
         }
@@ -163,7 +163,7 @@ impl Hart {
 
     /// Lets all events up to now take effect, where harts are never blocked.
     pub(crate) fn catch_up<W: World>(&mut self, w: &mut W, at: RunPoint) {
-        let now = self.cycle + at.offset();
+        let now = self.state.cycle + at.offset();
         if w.coherence().has_stores() {
             while w.coherence().settle_due(now).is_some() {
                 self.carry(w, at);
@@ -181,11 +181,11 @@ impl Hart {
         what: Awaits,
         at: RunPoint,
     ) -> Result<(), NotNow> {
-        let (id, since) = (self.id, self.cycle + at.offset());
+        let (id, since) = (self.id, self.state.cycle + at.offset());
         w.coherence().begin_wait(id, what, since);
         if W::BLOCKS {
-            self.yield_at = self.yield_at.min(w.coherence().next_due());
-            self.halfway.awaited = Some(Awaited {
+            self.run.yield_at = self.run.yield_at.min(w.coherence().next_due());
+            self.state.halfway.awaited = Some(Awaited {
                 line: 0,
                 kind: LineKind::Store,
                 write: false,
@@ -199,12 +199,12 @@ impl Hart {
             if due == u64::MAX {
                 break;
             }
-            let start = self.cycle;
-            self.cycle = due.saturating_sub(at.offset()).max(start);
-            self.stats.memory_stall_cycles += self.cycle - start;
+            let start = self.state.cycle;
+            self.state.cycle = due.saturating_sub(at.offset()).max(start);
+            self.state.stats.memory_stall_cycles += self.state.cycle - start;
             self.catch_up(w, at);
         }
-        let now = self.cycle + at.offset();
+        let now = self.state.cycle + at.offset();
         w.coherence().wait_is_over(id, now);
         Ok(())
     }
@@ -241,7 +241,7 @@ impl Hart {
         if !W::BLOCKS {
             self.catch_up(w, at);
         }
-        let now = self.cycle + at.offset();
+        let now = self.state.cycle + at.offset();
         match what {
             Awaits::Line(line) => w.coherence().leave_buffers(line, Some(id), why, now),
             _ => w.coherence().leave_all(id, why, now),
@@ -286,7 +286,7 @@ impl Hart {
             self.fetched_again(w, at);
             return Ok(Some(offset));
         }
-        let now = self.cycle + at.offset();
+        let now = self.state.cycle + at.offset();
         let c = w.coherence();
         c.leave_buffers(line, Some(id), Why::Store, now);
         if c.stores_directly(id, line) {
@@ -304,7 +304,7 @@ impl Hart {
         }
         self.guard_sets(w);
         self.carry(w, at);
-        let asked = self.cycle + u64::from(w.coherence().last_latency());
+        let asked = self.state.cycle + u64::from(w.coherence().last_latency());
         self.prefetch(w, (now, asked), at);
         self.fetched_again(w, at);
         Ok(Some(offset))
@@ -326,7 +326,7 @@ impl Hart {
             if self.stores_to_copies(w, line, at)? {
                 return Ok(false);
             }
-            let now = self.cycle + at.offset();
+            let now = self.state.cycle + at.offset();
             let c = w.coherence();
             c.leave_buffers(line, Some(id), Why::Store, now);
             if !c.begin_combining(id, line, now, at.pc) {
@@ -347,7 +347,7 @@ impl Hart {
         at: RunPoint,
     ) -> Result<bool, NotNow> {
         // What an earlier try has cleaned says nothing of copies that there are now.
-        self.halfway.cleaned = None;
+        self.state.halfway.cleaned = None;
         let c = w.coherence();
         if !c.is_cached(line) {
             return Ok(false);
@@ -362,7 +362,7 @@ impl Hart {
 
     /// A store joins the line that this hart combines.
     pub(super) fn join<W: World>(&mut self, w: &mut W, store: (u64, u8, u64), at: RunPoint) {
-        let now = self.cycle + at.offset();
+        let now = self.state.cycle + at.offset();
         let c = w.coherence();
         c.break_reservations(self.id, store.0 & !63);
         c.combine(self.id, store, now);
@@ -383,7 +383,7 @@ impl Hart {
                 LineKind::Fetch => Why::Probe,
                 _ => Why::Load,
             };
-            let now = self.cycle + at.offset();
+            let now = self.state.cycle + at.offset();
             w.coherence().leave_buffers(line, Some(self.id), own, now);
             self.carry(w, at);
         }
@@ -443,7 +443,7 @@ impl Hart {
             }
             Forward::Value(v) => {
                 c.count_stores(id).forwarded += 1;
-                self.cycle += c.forward_cycles();
+                self.state.cycle += c.forward_cycles();
                 self.fetched_again(w, at);
                 Ok(Some((offset, v)))
             }

@@ -32,7 +32,7 @@ impl<const PLAIN: bool> Mode for Timed<PLAIN> {
 
     #[inline(always)]
     fn stop<W: World>(h: &mut Hart, w: &mut W, limit: u64) -> u64 {
-        if h.cycle >= h.settle_at {
+        if h.state.cycle >= h.settle_at {
             h.settle_uses(w);
         }
         limit.min(h.settle_at)
@@ -45,11 +45,11 @@ impl<const PLAIN: bool> Mode for Timed<PLAIN> {
         ops: &[PreOp],
         pc: u64,
     ) -> Result<(), NotNow> {
-        if h.pending != 0 {
+        if h.state.pending != 0 {
             h.await_pending(ops);
         }
         let fetched = h.fetch_line(w, pc, pc, RunPoint::begin(pc));
-        h.start_waits |= fetched.is_err();
+        h.run.start_waits |= fetched.is_err();
         if fetched.is_ok() && ops[0].splits() {
             h.await_packet();
         }
@@ -58,29 +58,31 @@ impl<const PLAIN: bool> Mode for Timed<PLAIN> {
 
     #[inline(always)]
     fn block_ends(h: &mut Hart, b: &Block) {
-        let redirect = std::mem::take(&mut h.redirect);
-        let begun = h.cycle - u64::from(b.cost) - redirect;
+        let redirect = std::mem::take(&mut h.run.redirect);
+        let begun = h.state.cycle - u64::from(b.cost) - redirect;
         let mut own = b.pending | h.open_results(b, begun);
         if redirect != 0 && own != 0 {
             own = pending_after(own, redirect);
         }
-        h.pending = if h.pending == 0 {
+        h.state.pending = if h.state.pending == 0 {
             own
         } else {
             h.still_pending(own)
         };
-        h.predictor.front += u64::from(b.packets);
+        h.state.predictor.front += u64::from(b.packets);
         if b.flushes {
             h.refetch();
         } else if b.passes {
             let begin = u64::from(b.offset);
-            h.predictor.falls_through(begin, begin + u64::from(b.bytes));
+            h.state
+                .predictor
+                .falls_through(begin, begin + u64::from(b.bytes));
         }
     }
 
     #[inline(always)]
     fn fetch<W: World>(h: &mut Hart, w: &mut W, p: &PreOp, at: RunPoint) -> Result<(), NotNow> {
-        if p.flags & NEW_LINE != 0 && !std::mem::take(&mut h.line_fetched) {
+        if p.flags & NEW_LINE != 0 && !std::mem::take(&mut h.run.line_fetched) {
             let last = at.pc.wrapping_add(p.len.max(2) as u64 - 1);
             let begin = at.pc.wrapping_sub(p.off.into());
             h.fetch_line(w, last, begin, at)?;
@@ -116,7 +118,7 @@ impl<const PLAIN: bool> Mode for Timed<PLAIN> {
     fn fetch_anew<W: World>(h: &mut Hart, w: &mut W, at: RunPoint) -> Result<(), NotNow> {
         Self::drains(h, w, at)?;
         h.all_in_order(w, Side::Inst, at)?;
-        h.predictor.astray = h.fetched_ahead(w, at.pc);
+        h.state.predictor.astray = h.fetched_ahead(w, at.pc);
         h.empty_l1i(w);
         Ok(())
     }
@@ -135,13 +137,13 @@ impl<const PLAIN: bool> Mode for Timed<PLAIN> {
 
     #[inline(always)]
     fn store_begins(h: &mut Hart, va: u64) {
-        h.last_stores = [va, h.last_stores[0]];
+        h.state.last_stores = [va, h.state.last_stores[0]];
     }
 
     #[inline(always)]
     fn atomic_begins(h: &mut Hart, va: u64, p: &PreOp) {
         h.hazard(p, va);
-        h.last_stores = [va, h.last_stores[0]];
+        h.state.last_stores = [va, h.state.last_stores[0]];
     }
 
     #[inline(always)]
@@ -161,7 +163,7 @@ impl<const PLAIN: bool> Mode for Timed<PLAIN> {
     fn branch<W: World>(h: &mut Hart, w: &mut W, pc: u64, target: u64, taken: bool, p: &PreOp) {
         h.resolve_branch(w, pc, target, taken, p);
         if taken {
-            h.predictor.lands(target, p.len);
+            h.state.predictor.lands(target, p.len);
         }
     }
 
@@ -169,13 +171,13 @@ impl<const PLAIN: bool> Mode for Timed<PLAIN> {
     fn jump(h: &mut Hart, pc: u64, p: &PreOp) {
         h.resolve_jump(pc, p);
         let target = pc.wrapping_add(p.imm as i64 as u64);
-        h.predictor.lands(target, p.len);
+        h.state.predictor.lands(target, p.len);
     }
 
     #[inline(always)]
     fn indirect<W: World>(h: &mut Hart, w: &mut W, pc: u64, target: u64, p: &PreOp) {
         h.resolve_indirect(w, pc, target, p, |_| None);
-        h.predictor.lands(target, p.len);
+        h.state.predictor.lands(target, p.len);
     }
 
     #[inline(always)]
@@ -211,9 +213,9 @@ impl<const PLAIN: bool> Mode for Timed<PLAIN> {
             DevicePlace::Port => t.mmio_latency,
         };
         // The block's schedule includes the load with the latency of a hit.
-        h.cycle += (t.mmio + latency).saturating_sub(t.load_latency) as u64;
+        h.state.cycle += (t.mmio + latency).saturating_sub(t.load_latency) as u64;
         if h.data_privilege() != Privilege::Machine {
-            h.cycle += u64::from(h.config.io_table_cycles);
+            h.state.cycle += u64::from(h.config.io_table_cycles);
         }
         Ok(())
     }
@@ -295,7 +297,7 @@ impl<const PLAIN: bool> Mode for Timed<PLAIN> {
         let p = h.data_privilege();
         let (pa, way) = h.translate_timed(w, want.va, want.access, p, at)?;
         let Some(offset) = h.memory_at(w, want, pa, p)? else {
-            h.halfway.replays = 0;
+            h.state.halfway.replays = 0;
             return Ok(Place::Device(pa));
         };
         let kind = if write {
@@ -328,7 +330,7 @@ impl<const PLAIN: bool> Mode for Timed<PLAIN> {
     ) -> Result<u64, Undone> {
         let translated = h.translate_timed(w, va, access, p, at);
         // What needs no data is not tried again.
-        h.halfway.replays = 0;
+        h.state.halfway.replays = 0;
         Ok(translated?.0)
     }
 
@@ -349,7 +351,7 @@ impl<const PLAIN: bool> Mode for Timed<PLAIN> {
         if h.contended(w, line, at) {
             return false;
         }
-        let now = h.cycle + at.offset();
+        let now = h.state.cycle + at.offset();
         if !PLAIN
             && (w.coherence().is_guarded(Side::Data, h.id, line) || h.loads.is_coming(line, now))
         {
@@ -364,7 +366,7 @@ impl<const PLAIN: bool> Mode for Timed<PLAIN> {
     fn own_line<W: World>(h: &mut Hart, w: &mut W, pa: u64, at: RunPoint) -> Result<(), NotNow> {
         Self::drains(h, w, at)?;
         let done = h.l1d_touch::<W, PLAIN>(w, pa, LineKind::Store, at);
-        h.halfway.replays = 0;
+        h.state.halfway.replays = 0;
         done.map(|_| ())
     }
 
@@ -386,16 +388,21 @@ impl<const PLAIN: bool> Mode for Timed<PLAIN> {
         Self::drains(h, w, at)?;
         let n = w.coherence().l1d[h.id].len();
         // Entries that were scanned before the instruction had to be tried again.
-        let done = h.halfway.flushed.take().filter(|(pc, _)| *pc == at.pc);
+        let done = h
+            .state
+            .halfway
+            .flushed
+            .take()
+            .filter(|(pc, _)| *pc == at.pc);
         let first = done.map_or(0, |(_, i)| i);
         for i in first..n {
             if done != Some((at.pc, i)) {
-                h.cycle += h.config.timing.flush_scan as u64;
+                h.state.cycle += h.config.timing.flush_scan as u64;
             }
             let in_order = h.all_in_order(w, Side::Data, at);
             let flushed = in_order.and_then(|()| h.flush_index(w, i, false, at));
             flushed.inspect_err(|NotNow| {
-                h.halfway.flushed = Some((at.pc, i));
+                h.state.halfway.flushed = Some((at.pc, i));
             })?;
         }
         Ok(())

@@ -41,7 +41,7 @@ impl Mode for Functional {
         let Some(offset) = h.memory_at(w, want, pa, p)? else {
             return Ok(Place::Device(pa));
         };
-        if h.pmp.is_uniform(pa & !0xfff, 0x1000) {
+        if h.state.pmp.is_uniform(pa & !0xfff, 0x1000) {
             h.pages.set(va, h.dctx, write, offset);
         }
         if write {

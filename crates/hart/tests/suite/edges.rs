@@ -217,8 +217,8 @@ fn reserved_rounding_modes_are_illegal() {
         ] {
             let add = crate::common::rm(Op::FaddD, 1, 2, 3, rm);
             let mut b = Bare::new(rocket(), timed, &[add, n(Op::Ecall)]);
-            b.h.csr.mstatus |= status::FS;
-            b.h.csr.frm = frm;
+            b.h.state.csr.mstatus |= status::FS;
+            b.h.state.csr.frm = frm;
             let want = if legal {
                 (cause::ECALL_U + 3, BASE + 4, 0)
             } else {
@@ -255,12 +255,12 @@ fn a_handler_that_traps_for_ever_comes_to_its_limit() {
         let mut b = Bare::new(rocket(), timed, &[n(Op::Ecall)]);
         b.put(TRAP, &[0]);
         b.h.run(&mut b.code, &mut b.w, 1000);
-        assert!(b.h.cycle >= 1000 && b.h.cycle < 1100);
+        assert!(b.h.state.cycle >= 1000 && b.h.state.cycle < 1100);
         let mut b = Bare::new(rocket(), timed, &[n(Op::Ecall)]);
-        b.h.csr.mtvec = 0;
+        b.h.state.csr.mtvec = 0;
         b.h.run(&mut b.code, &mut b.w, 1000);
-        assert!(b.h.cycle >= 1000 && b.h.cycle < 1100);
-        assert_eq!(b.h.csr.mcause, cause::FETCH_ACCESS);
+        assert!(b.h.state.cycle >= 1000 && b.h.state.cycle < 1100);
+        assert_eq!(b.h.state.csr.mcause, cause::FETCH_ACCESS);
     });
 }
 
@@ -281,7 +281,7 @@ fn stores_to_code_are_seen_after_fence_i() {
             (i(Op::Addi, 5, 5, 16), 16),
             (i(Op::Addi, 5, 5, 3), 3),
         ] {
-            b.h.pc = BASE;
+            b.h.state.pc = BASE;
             b.h.set_reg(5, 0);
             b.h.set_reg(6, word as u64);
             b.run_to_trap();
@@ -311,15 +311,15 @@ fn returns_change_status_as_specified() {
         for (op, before, mode, after) in cases {
             let mut b = Bare::new(rocket(), timed, &[n(op)]);
             // The mode stays M for the first instruction; mepc and sepc lead to the trap vector.
-            b.h.csr.mstatus = before;
-            b.h.csr.mepc = TRAP;
-            b.h.csr.sepc = TRAP;
+            b.h.state.csr.mstatus = before;
+            b.h.state.csr.mepc = TRAP;
+            b.h.state.csr.sepc = TRAP;
             b.h.run(&mut b.code, &mut b.w, 1);
-            assert_eq!(b.h.privilege as u64, mode, "{op:?} {before:#x}");
+            assert_eq!(b.h.state.privilege as u64, mode, "{op:?} {before:#x}");
             assert_eq!(
-                b.h.csr.mstatus, after,
+                b.h.state.csr.mstatus, after,
                 "{op:?} {before:#x}: {:#x}",
-                b.h.csr.mstatus
+                b.h.state.csr.mstatus
             );
         }
     });
@@ -402,7 +402,7 @@ fn page_permissions_in_every_combination() {
                     );
                     b.put(code + 0x48 + 16 * k, &[n(Op::Ecall)]);
                     b.h.set_reg(6, mode << 11);
-                    b.h.pc = code + 0x40 + 16 * k;
+                    b.h.state.pc = code + 0x40 + 16 * k;
                     let (c, _, tval) = b.run_to_trap();
                     let want = if allowed(flags, access, user, sum, mxr) {
                         (cause::ECALL_U + 3, 0)

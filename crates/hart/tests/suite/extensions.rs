@@ -27,7 +27,7 @@ fn optional() -> impl Iterator<Item = Ext> {
 fn bare(isa: Extensions, timed: bool, words: &[u32]) -> Bare {
     let mut b = Bare::new(config(isa), timed, words);
     if isa.has(Ext::F) {
-        b.h.csr.mstatus |= status::FS;
+        b.h.state.csr.mstatus |= status::FS;
     }
     b.h.set_reg(6, DATA);
     b
@@ -147,8 +147,8 @@ fn counters_of_user_mode_need_their_extension() {
         let mut b = bare(isa, false, &[]);
         b.put(BASE + 0x1000, &[csrr(7, number), n(Op::Ecall)]);
         b.enter(0, BASE + 0x1000, 0, 0, OPEN);
-        b.h.csr.mcounteren = u64::MAX;
-        b.h.csr.scounteren = u64::MAX;
+        b.h.state.csr.mcounteren = u64::MAX;
+        b.h.state.csr.scounteren = u64::MAX;
         b.run_to_trap().0
     };
     for number in [0xc00, 0xc01, 0xc02, 0xc03, 0xc1f] {
@@ -215,7 +215,7 @@ fn jumps_between_instructions_trap_without_c() {
         }
         // A debugger may put the program counter anywhere.
         let mut b = bare(without, timed, &[NOP, NOP]);
-        b.h.pc = BASE + 2;
+        b.h.state.pc = BASE + 2;
         let want = (cause::FETCH_MISALIGNED, BASE, BASE + 2);
         assert_eq!(b.run_to_trap(), want);
     }

@@ -186,7 +186,7 @@ fn lines_move_between_caches_and_are_counted() {
     let mut m = Machine::new(&[turn(0, 8), turn(8, 0)], true);
     m.run(10);
     for h in &m.harts {
-        let st = h.stats;
+        let st = h.state.stats;
         let misses = st.l1d_load_misses + st.l1d_store_misses + st.l1d_upgrades;
         assert!(
             st.probes > 20 && misses >= st.probes,
@@ -204,7 +204,7 @@ fn lines_move_between_caches_and_are_counted() {
         true,
     );
     m.run(10);
-    let st = m.harts[0].stats;
+    let st = m.harts[0].state.stats;
     assert_eq!(
         (
             st.probes,
@@ -227,7 +227,7 @@ fn a_line_that_both_read_is_upgraded_by_the_writer() {
     b.extend([i(Ld, 6, 10, 0), n(Wfi)]);
     let mut m = Machine::new(&[a, b], true);
     m.run(20);
-    let (s0, s1) = (m.harts[0].stats, m.harts[1].stats);
+    let (s0, s1) = (m.harts[0].state.stats, m.harts[1].state.stats);
     assert_eq!(
         (s0.l1d_load_misses, s0.l1d_upgrades, s0.l1d_store_misses),
         (1, 1, 0)
@@ -351,7 +351,7 @@ fn a_flush_of_the_whole_cache_goes_on_where_it_had_to_wait() {
             waits += 1;
             bus += step;
         }
-        (waits, h.cycle, h.stats, m.w.traffic)
+        (waits, h.state.cycle, h.state.stats, m.w.traffic)
     };
     let (waits, cycle, stats, traffic) = run(100_000);
     assert_eq!((waits, stats.l1d_flushes, traffic.1), (0, 7, 7));
@@ -370,10 +370,10 @@ fn hits_on_contended_lines_wait_for_their_turn() {
     let mut m = Machine::new(&[after, repeat(20, &add)], true);
     let mut blocked = false;
     while !m.done[0] {
-        let k = usize::from(m.harts[1].cycle < m.harts[0].cycle && !m.done[1]);
+        let k = usize::from(m.harts[1].state.cycle < m.harts[0].state.cycle && !m.done[1]);
         let (h, code) = (&mut m.harts[k], &mut m.codes[k]);
         // Nobody gets ahead of the other with what both can see.
-        let before = h.cycle;
+        let before = h.state.cycle;
         let exit = h.run_ahead(code, &mut m.w, before + 20, before + 1, &mut NoEngine);
         blocked |= exit == Exit::Bus && m.w.traffic.0 > 4;
         m.done[k] = exit == Exit::Wfi;

@@ -63,7 +63,7 @@ fn chase(kib: u64, levels: &[LevelConfig]) -> f64 {
     w.ram().write_bytes(0, &bytes(&program)).expect("in memory");
     let mut h = Hart::new(0, config).expect("a hart");
     h.set_timed(true);
-    h.pc = BASE;
+    h.state.pc = BASE;
     h.set_reg(5, DATA + 64 * order[0]);
     let exit = h.run(&mut CodeCache::default(), &mut w, u64::MAX);
     assert_eq!(exit, Exit::Wfi);
@@ -188,7 +188,7 @@ fn a_modified_line_of_another_hart_costs_what_asking_for_it_does() {
     let time = |other: Vec<u32>| {
         let mut m = machine(&[other, reader.clone()], &levels);
         m.run(1);
-        (m.harts[1].cycle, m.harts[1].stats)
+        (m.harts[1].state.cycle, m.harts[1].state.stats)
     };
     let (modified, stats) = time(owner);
     let (clean, without) = time(idle);

@@ -45,8 +45,8 @@ fn measure(config: &HartConfig, words: &[u32], prepare: impl Fn(&mut Bare)) -> (
             before = s;
         }
         // What the first turn has asked for has come.
-        b.h.cycle += 100 * LATENCY;
-        b.h.pc = BASE;
+        b.h.state.cycle += 100 * LATENCY;
+        b.h.state.pc = BASE;
         b.h.set_reg(10, DATA + turn * 0x1_0000);
         prepare(&mut b);
         b.run_to_trap();

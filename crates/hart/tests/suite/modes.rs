@@ -60,13 +60,13 @@ fn run(seed: u64, way: Way) -> Option<(Result, Time)> {
         if w.steps > 100_000 {
             return None;
         }
-        let limit = h.cycle + 1 + rng.below(way.slice);
+        let limit = h.state.cycle + 1 + rng.below(way.slice);
         if h.run(&mut code, &mut w, limit) == Exit::Wfi {
-            if h.pc == DONE {
+            if h.state.pc == DONE {
                 break;
             }
             // Some device wakes it.
-            h.waiting = false;
+            h.state.waiting = false;
         }
         if rng.one_in(16) {
             h.check_invariants(&mut w)
@@ -85,17 +85,17 @@ fn run(seed: u64, way: Way) -> Option<(Result, Time)> {
     let result = Result {
         x: (0..32).map(|k| h.reg(k)).collect(),
         f: (0..32).map(|k| h.freg(k)).collect(),
-        csr: h.csr.clone(),
-        privilege: h.privilege,
-        instret: h.instret,
+        csr: h.state.csr.clone(),
+        privilege: h.state.privilege,
+        instret: h.state.instret,
         traps: w.traps.clone(),
         memory,
     };
     Some((
         result,
         Time {
-            cycle: h.cycle,
-            stats: h.stats,
+            cycle: h.state.cycle,
+            stats: h.state.stats,
             traffic: w.flat.traffic,
         },
     ))
@@ -246,10 +246,11 @@ fn traffic(seed: u64, slice: u64, drop: bool) -> (u64, HartStats) {
     (0..16).for_each(|k| b.h.set_reg(10 + k, (k as u64) << 14 | (k as u64 & 3) << 9));
     b.h.set_reg(31, 20);
     let mut cuts = Rng::new(seed);
-    while b
-        .h
-        .run(&mut b.code, &mut b.w, b.h.cycle + 1 + cuts.below(slice))
-        != Exit::Wfi
+    while b.h.run(
+        &mut b.code,
+        &mut b.w,
+        b.h.state.cycle + 1 + cuts.below(slice),
+    ) != Exit::Wfi
     {
         let (first, some) = (cuts.below(512), cuts.one_in(2));
         if drop && some {
@@ -259,7 +260,7 @@ fn traffic(seed: u64, slice: u64, drop: bool) -> (u64, HartStats) {
             });
         }
     }
-    (b.h.cycle, b.h.stats)
+    (b.h.state.cycle, b.h.state.stats)
 }
 
 #[test]

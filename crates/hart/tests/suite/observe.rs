@@ -49,9 +49,9 @@ fn run(words: &[u32], timed: bool, slice: u64, bus: u64) -> (Hart, Witness) {
     w.sink = Some(Box::new(move |e| told.borrow_mut().told(e)));
     let mut h = Hart::new(0, config).expect("configuration");
     h.set_timed(timed);
-    h.csr.mtvec = TRAP;
-    h.csr.mstatus |= status::FS;
-    h.pc = BASE;
+    h.state.csr.mtvec = TRAP;
+    h.state.csr.mstatus |= status::FS;
+    h.state.pc = BASE;
     h.set_reg(6, DATA);
     h.set_reg(7, 3);
     let put = |at: u64, words: &[u32]| {
@@ -61,8 +61,8 @@ fn run(words: &[u32], timed: bool, slice: u64, bus: u64) -> (Hart, Witness) {
     put(BASE, words);
     put(TRAP, &[i(Op::Jal, 0, 0, 0)]);
     let mut code = CodeCache::default();
-    while h.pc != TRAP {
-        let now = h.cycle;
+    while h.state.pc != TRAP {
+        let now = h.state.cycle;
         h.run_ahead(
             &mut code,
             &mut w,
@@ -147,13 +147,13 @@ fn what_is_tried_again_is_told_once() {
     let accesses = whole.1.commits.iter().flat_map(Commit::accesses);
     assert_eq!(accesses.count(), 60 * 7);
     assert!(whole.1.traps.is_empty(), "the trap is the instruction's");
-    let stats = whole.0.stats;
+    let stats = whole.0.state.stats;
     let written = stats.l1d_writebacks + stats.l1d_flushes + stats.probes;
     assert_eq!(whole.1.write_backs.len() as u64, written);
     for (slice, bus) in [(3, 1), (40, 2), (7, 7), (200, 10)] {
         let (h, w) = run(&words, true, slice, bus);
         // The last one, illegal, does not retire.
-        assert_eq!(w.commits.len() as u64 + w.loops, h.instret + 1);
+        assert_eq!(w.commits.len() as u64 + w.loops, h.state.instret + 1);
         assert!(told(&w) == told(&whole.1));
         assert_eq!(w.write_backs, whole.1.write_backs);
         assert!(

@@ -146,7 +146,7 @@ fn machine(rng: &mut Rng, harts: usize, timed: bool) -> (Watched, Vec<Hart>) {
         .map(|id| {
             let mut h = Hart::new(id, config.clone()).expect("configuration");
             h.set_timed(timed);
-            h.pc = START;
+            h.state.pc = START;
             let handler = |rng: &mut Rng| if rng.one_in(8) { address(rng) } else { SKIP };
             let pmp = |rng: &mut Rng| {
                 if rng.one_in(2) {
@@ -187,8 +187,12 @@ fn machine(rng: &mut Rng, harts: usize, timed: bool) -> (Watched, Vec<Hart>) {
 
 /// Runs until the random part has begun, then gives every register a random value.
 fn begin(rng: &mut Rng, w: &mut Watched, h: &mut Hart, code: &mut CodeCache) {
-    while h.csr.mepc == 0 && h.pc >= START && h.pc < START + 15 * 4 && h.cycle < 1000 {
-        h.run(code, w, h.cycle + 1);
+    while h.state.csr.mepc == 0
+        && h.state.pc >= START
+        && h.state.pc < START + 15 * 4
+        && h.state.cycle < 1000
+    {
+        h.run(code, w, h.state.cycle + 1);
     }
     for r in 1..32 {
         let v = if rng.one_in(2) {
@@ -209,25 +213,27 @@ fn run_some(rng: &mut Rng, timed: bool, harts: usize) -> (u64, usize) {
         begin(rng, &mut w, h, c);
     }
     let end = 20_000;
-    while list.iter().any(|h| h.cycle < end) {
-        let k = (0..harts).min_by_key(|&k| list[k].cycle).expect("harts");
+    while list.iter().any(|h| h.state.cycle < end) {
+        let k = (0..harts)
+            .min_by_key(|&k| list[k].state.cycle)
+            .expect("harts");
         let h = &mut list[k];
-        let limit = h.cycle + 1 + rng.below(3000);
+        let limit = h.state.cycle + 1 + rng.below(3000);
         match h.run(&mut caches[k], &mut w, limit) {
-            Exit::Limit | Exit::Bus => assert!(h.cycle >= limit),
+            Exit::Limit | Exit::Bus => assert!(h.state.cycle >= limit),
             Exit::Wfi => {
                 // As a platform does: on to the timer, or for a while.
-                let wake = h.wake_cycle().unwrap_or(u64::MAX).min(h.cycle + 100);
-                h.cycle = h.cycle.max(wake);
-                h.waiting = rng.one_in(2);
+                let wake = h.wake_cycle().unwrap_or(u64::MAX).min(h.state.cycle + 100);
+                h.state.cycle = h.state.cycle.max(wake);
+                h.state.waiting = rng.one_in(2);
             }
             Exit::Device => {}
             Exit::Stopped => unreachable!("nobody watches"),
         }
         assert!(
-            h.cycle < end + 100_000_000,
+            h.state.cycle < end + 100_000_000,
             "a single call took {} cycles",
-            h.cycle
+            h.state.cycle
         );
         assert_eq!(h.reg(0), 0);
         for h in &list {
@@ -284,7 +290,7 @@ fn every_csr_number_with_random_values() {
             let mut b = Bare::new(rocket(), timed, &words);
             let value = rng.bits();
             b.h.set_reg(6, value);
-            b.h.csr.mstatus |= status::FS;
+            b.h.state.csr.mstatus |= status::FS;
             // A new vector or a lock on the code are what is asked for: the way to the trap is then another.
             let loses_way = matches!(number, 0x305 | 0x3a0..=0x3ef | 0x300);
             if loses_way {
@@ -337,8 +343,8 @@ fn privilege_of_every_csr_number() {
             let mut b = Bare::new(rocket(), false, &[]);
             b.put(BARE + 0x1000, &[read, n(Op::Ecall)]);
             b.enter(mode, BARE + 0x1000, 0, status::FS, OPEN);
-            b.h.csr.mcounteren = u64::MAX;
-            b.h.csr.scounteren = u64::MAX;
+            b.h.state.csr.mcounteren = u64::MAX;
+            b.h.state.csr.scounteren = u64::MAX;
             let allowed = csr::lookup(number).is_some() && csr::privilege(number) as u64 <= mode;
             // stimecmp is the machine's until menvcfg.STCE.
             let want = if allowed && number != 0x14d {

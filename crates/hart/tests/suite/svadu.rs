@@ -180,7 +180,7 @@ fn a_page_is_marked_again_after_its_bits_were_cleared() {
                 b.w.ram().write_u64(at - BASE, clean).expect("in memory");
                 b.put(CODE + place, words);
                 b.put(CODE + place + 4 * words.len() as u64, &[n(Op::Ecall)]);
-                let satp = b.h.csr.satp;
+                let satp = b.h.state.csr.satp;
                 b.enter(1, CODE + place, satp, status::SUM, OPEN);
                 assert_eq!(b.run_to_trap().0, cause::ECALL_U + 1);
                 assert_eq!(entry(&b, at), clean | seen, "timed {timed}");
@@ -197,8 +197,8 @@ fn marking_costs_time_once() {
         let (mut b, _) = before(k, true, true, 0, PAGE >> 12 << 10 | V | R | W | flags);
         b.put(CODE, &[store, store, store, n(Op::Ecall)]);
         b.run_to_trap();
-        let walks = b.h.stats.dtlb_misses;
-        (b.h.cycle, walks)
+        let walks = b.h.state.stats.dtlb_misses;
+        (b.h.state.cycle, walks)
     };
     // The walk itself marks, and has to get the line for writing.
     let (unmarked, marked) = (cycles(0), cycles(A | D));
@@ -212,7 +212,7 @@ fn marking_costs_time_once() {
         let (mut b, _) = before(k, true, true, 0, PAGE >> 12 << 10 | V | R | W | flags);
         b.put(CODE, &[i(Op::Ld, 5, 6, 0), store, store, n(Op::Ecall)]);
         b.run_to_trap();
-        (b.h.cycle, b.h.stats.dtlb_misses)
+        (b.h.state.cycle, b.h.state.stats.dtlb_misses)
     };
     let (marked, unmarked) = (again(A | D), again(A));
     assert_eq!(unmarked.1, marked.1 + 1);
@@ -241,15 +241,15 @@ fn tables_that_may_not_be_written_give_access_faults() {
 #[test]
 fn the_bit_is_set_at_reset_and_only_where_there_is_svadu() {
     let with = Bare::new(config(Extensions::ALL), false, &[]);
-    assert!(with.h.csr.adue());
+    assert!(with.h.state.csr.adue());
     let isa = Extensions::ALL.without(Ext::Svadu);
     let mut b = Bare::new(config(isa), false, &[csrw(MENVCFG, 5), n(Op::Ecall)]);
-    assert!(!b.h.csr.adue());
+    assert!(!b.h.state.csr.adue());
     b.h.set_reg(5, u64::MAX);
     b.run_to_trap();
-    assert!(!b.h.csr.adue());
+    assert!(!b.h.state.csr.adue());
     let mut again = with.h.clone();
-    again.csr.menvcfg = 0;
+    again.state.csr.menvcfg = 0;
     again.reset(BASE);
-    assert!(again.csr.adue());
+    assert!(again.state.csr.adue());
 }

@@ -98,8 +98,8 @@ impl<'a> Case<'a> {
             ],
         );
         let mut h = Hart::new(0, config).expect("configuration");
-        h.pc = BASE;
-        h.csr.mtvec = TRAP;
+        h.state.pc = BASE;
+        h.state.csr.mtvec = TRAP;
         let mode = if self.paged { 1 } else { 3 };
         for (r, v) in [
             (10, u64::MAX >> 10),
@@ -111,8 +111,8 @@ impl<'a> Case<'a> {
             h.set_reg(r, v);
         }
         let mut code = CodeCache::default();
-        while h.pc != CODE {
-            h.run(&mut code, &mut w, h.cycle + 1);
+        while h.state.pc != CODE {
+            h.run(&mut code, &mut w, h.state.cycle + 1);
         }
         for r in 1..31 {
             h.set_reg(r, 0);
@@ -126,9 +126,9 @@ impl<'a> Case<'a> {
         }
         h.set_freg(2, 1f64.to_bits());
         h.set_freg(9, 0);
-        while h.run(&mut code, &mut w, h.cycle + 100_000) != Exit::Wfi {}
+        while h.run(&mut code, &mut w, h.state.cycle + 100_000) != Exit::Wfi {}
         h.check_invariants(&mut w).expect("filters in step");
-        (h.cycle, h.stats)
+        (h.state.cycle, h.state.stats)
     }
 
     /// Cycles of an iteration, in the long run, and what else grew.

@@ -45,7 +45,7 @@ fn both(test: impl Fn(bool)) {
 /// A hart in machine mode with interrupts on (and none enabled), with memory in x6.
 fn bare(timed: bool, words: &[u32]) -> Bare {
     let mut b = Bare::new(rocket(), timed, words);
-    b.h.csr.mstatus |= status::MIE;
+    b.h.state.csr.mstatus |= status::MIE;
     b.h.set_reg(6, DATA);
     b
 }
@@ -134,18 +134,18 @@ fn execute_triggers_fire_before_the_instruction() {
             assert_eq!(b.run_to_trap().0, FROM_M);
             assert_eq!(b.h.reg(5), 5);
             b.h.set_reg(5, 0);
-            b.h.csr.mstatus |= status::MIE;
-            b.h.pc = BASE;
+            b.h.state.csr.mstatus |= status::MIE;
+            b.h.state.pc = BASE;
             set(&mut b, 2, TYPE6 | M | EXECUTE, BASE + at);
-            let before = b.h.instret;
+            let before = b.h.state.instret;
             assert_eq!(b.run_to_trap(), (BREAK, BASE + at, BASE + at));
             assert_eq!(b.h.reg(5), done, "only what is before");
-            assert_eq!(b.h.instret, before + done);
+            assert_eq!(b.h.state.instret, before + done);
             assert_eq!(get(&mut b, TDATA1), TYPE6 | M | EXECUTE | HIT0);
             // The handler takes it away.
             set(&mut b, 2, 0, 0);
-            b.h.csr.mstatus |= status::MIE;
-            b.h.pc = BASE + at;
+            b.h.state.csr.mstatus |= status::MIE;
+            b.h.state.pc = BASE + at;
             assert_eq!(b.run_to_trap().0, FROM_M);
             assert_eq!(b.h.reg(5), 5);
         }
@@ -206,11 +206,11 @@ fn data_triggers_fire_before_the_access() {
             for (want, on) in [(LOAD, loads), (STORE, stores), (LOAD | STORE, true)] {
                 // The access is done before, so that filters know it.
                 let mut b = bare(timed, &[word, word, NOP, n(Op::Ecall)]);
-                b.h.csr.mstatus |= status::FS;
+                b.h.state.csr.mstatus |= status::FS;
                 b.h.set_reg(28, DATA + 8);
                 assert_eq!(b.run_to_trap().0, FROM_M, "{op:?}");
-                b.h.csr.mstatus |= status::MIE;
-                b.h.pc = BASE;
+                b.h.state.csr.mstatus |= status::MIE;
+                b.h.state.pc = BASE;
                 let first = if bytes == 64 { DATA } else { DATA + 8 };
                 set(&mut b, 1, TYPE6 | M | want, first + bytes - 1);
                 let (code, pc, tval) = b.run_to_trap();
@@ -222,8 +222,8 @@ fn data_triggers_fire_before_the_access() {
                 }
                 // The bytes around it are another's.
                 for near in [first.wrapping_sub(1), first + bytes] {
-                    b.h.csr.mstatus |= status::MIE;
-                    b.h.pc = BASE;
+                    b.h.state.csr.mstatus |= status::MIE;
+                    b.h.state.pc = BASE;
                     set(&mut b, 1, TYPE6 | M | LOAD | STORE, near);
                     assert_eq!(b.run_to_trap().0, FROM_M, "{op:?}");
                 }
@@ -304,17 +304,17 @@ fn modes_and_handlers() {
             let mut b = bare(timed, &[]);
             b.put(CODE, &words);
             set(&mut b, 0, TYPE6 | EXECUTE | bits, CODE + 4);
-            b.h.csr.medeleg = medeleg;
-            b.h.csr.stvec = crate::common::bare::TRAP;
+            b.h.state.csr.medeleg = medeleg;
+            b.h.state.csr.stvec = crate::common::bare::TRAP;
             b.enter(mode, CODE, 0, mstatus, OPEN);
-            while b.h.pc != crate::common::bare::TRAP {
-                b.h.run(&mut b.code, &mut b.w, b.h.cycle + 1);
+            while b.h.state.pc != crate::common::bare::TRAP {
+                b.h.run(&mut b.code, &mut b.w, b.h.state.cycle + 1);
             }
-            let s = b.h.privilege as u8 == 1;
+            let s = b.h.state.privilege as u8 == 1;
             if s {
-                b.h.csr.scause
+                b.h.state.csr.scause
             } else {
-                b.h.csr.mcause
+                b.h.state.csr.mcause
             }
         };
         let deleg = 1 << BREAK;
@@ -407,7 +407,7 @@ fn time_is_the_same_with_triggers_that_never_fire() {
             set(&mut b, 2, TYPE6 | S | EXECUTE, BASE + 8);
         }
         assert_eq!(b.run_to_trap().0, FROM_M);
-        (b.h.cycle, b.h.instret, b.h.stats)
+        (b.h.state.cycle, b.h.state.instret, b.h.state.stats)
     };
     assert_eq!(run(false), run(true));
 }

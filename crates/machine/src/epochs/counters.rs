@@ -89,7 +89,7 @@ impl Events {
 
     /// What the counters show for a hart.
     pub fn of(&self, h: &Hart, caches: &Coherence) -> Counters {
-        let (s, own) = (&h.stats, caches.counts(h.id));
+        let (s, own) = (&h.state.stats, caches.counts(h.id));
         let kinds = |c: &CacheCounts| {
             let store = |n: u64| if self.buffered { 0 } else { n };
             [

@@ -137,7 +137,7 @@ impl Bench {
         }
         machine.start_at(base + CODE, 0, 0);
         if let Some(h) = machine.hart_mut(0) {
-            h.pc = base + CODE + 4 * SLEEP.len() as u64;
+            h.state.pc = base + CODE + 4 * SLEEP.len() as u64;
             h.set_reg(10, base + first);
         }
         let step = work.len() as u64;

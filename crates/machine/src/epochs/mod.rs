@@ -210,7 +210,7 @@ impl Epochs {
     /// New epochs begin where harts are, and what has been counted before is not delayed.
     pub(super) fn begin(&mut self, harts: &[Hart], caches: &Coherence) {
         for (e, h) in self.harts.iter_mut().zip(harts) {
-            e.begin = h.cycle;
+            e.begin = h.state.cycle;
             e.seen = self.events.of(h, caches);
         }
     }
@@ -218,7 +218,7 @@ impl Epochs {
     /// A hart, so many cycles after its `cycle`, is about to do something that others see. By how many cycles its time
     /// moves on.
     pub(super) fn hands_over(&mut self, h: &Hart, later: u64, caches: &Coherence) -> u64 {
-        let now = h.cycle + later;
+        let now = h.state.cycle + later;
         if self.hand_over && now - self.harts[h.id].begin >= self.shortest {
             self.end(h, now, caches, End::HandOver)
         } else {
@@ -335,13 +335,13 @@ impl Machine {
         let w = &mut *self.world;
         let Some(e) = &mut w.epochs else { return false };
         let h = &mut self.harts[hart];
-        if h.cycle < e.end_of(hart) || h.fills() {
+        if h.state.cycle < e.end_of(hart) || h.fills() {
             return false;
         }
         self.window.end_turn();
         if ending.replace(hart) == Some(hart) {
-            let more = e.end(h, h.cycle, &w.coherence, End::Time);
-            h.cycle += more;
+            let more = e.end(h, h.state.cycle, &w.coherence, End::Time);
+            h.state.cycle += more;
             *ending = None;
         }
         true

@@ -63,7 +63,7 @@ fn debugged(m: &mut Machine, rng: &mut Rng, seen: &mut Seen) -> Outcome {
         stops += 1;
         let at = m.debug_stop().expect("a reason");
         let h = m.hart(at.hart).expect("a hart");
-        assert_eq!(at.pc, h.pc, "it stands where it says");
+        assert_eq!(at.pc, h.state.pc, "it stands where it says");
         seen.within += u64::from(m.within_block());
         match at.why {
             Why::Breakpoint => {
@@ -166,7 +166,7 @@ fn what_a_debugger_changes_is_changed() {
     m.add_breakpoint(base + 4);
     assert_eq!(m.run(1000, None), Stop::Debug);
     assert_eq!(
-        (m.hart(0).unwrap().pc, m.hart(0).unwrap().reg(5)),
+        (m.hart(0).unwrap().state.pc, m.hart(0).unwrap().reg(5)),
         (base + 4, 1)
     );
     // addi x5, x5, 16 in the middle of the block that it stands in.

@@ -119,7 +119,11 @@ fn lines_of_frames_pass_the_bus() {
         assert_eq!((t.sent_frames, t.received_frames), (frames, frames));
         assert_eq!((t.sent_bytes, t.dropped_frames), (frames * LENGTH, 0));
         let words = [20, 21].map(|r| m.hart(0).expect("a hart").reg(r));
-        (requests(&m), m.hart(0).expect("a hart").cycle, words[1])
+        (
+            requests(&m),
+            m.hart(0).expect("a hart").state.cycle,
+            words[1],
+        )
     };
     let (without, with) = (run(false), run(true));
     // The line that the program has stored to is written back, and the one that it had read is read again.
@@ -139,7 +143,7 @@ fn neither_engine_nor_slices_change_them() {
         for slice in [u64::MAX, 997, 40] {
             let mut m = machine(true, 1, engine);
             proceed(&mut m, slice);
-            all.push((requests(&m), m.hart(0).expect("a hart").cycle));
+            all.push((requests(&m), m.hart(0).expect("a hart").state.cycle));
         }
     }
     assert!(all.iter().all(|o| *o == all[0]), "{all:?}");

@@ -199,7 +199,7 @@ fn an_instruction_that_waits_keeps_its_line_of_code() {
                 let mut m = crate::ahead::machine(settings, &words, engine);
                 for h in 0..m.config().harts as usize {
                     let h = m.hart_mut(h).expect("a hart");
-                    h.csr.mstatus |= 1 << 13;
+                    h.state.csr.mstatus |= 1 << 13;
                 }
                 crate::ahead::run_for(&mut m, 4000, u64::MAX)
             };
@@ -235,7 +235,7 @@ fn a_warm_up_is_outside_the_statistics() {
         let mut m = build(&describe("vc707", &["harts=1"]), !switched);
         m.set_engine(engine).expect("an engine of this host");
         load_words(&mut m, &words);
-        assert_eq!(m.hart(0).expect("a hart").pc, base);
+        assert_eq!(m.hart(0).expect("a hart").state.pc, base);
         m.set_warm_up(warm_up);
         if switched {
             while m.run(slice, Some(5000)) == Stop::Slice {}

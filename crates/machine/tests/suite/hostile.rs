@@ -265,7 +265,7 @@ fn control_registers_take_any_value_or_refuse_it() {
             h.set_reg(r, v);
         }
         let mut slices = 0;
-        while m.hart(0).expect("a hart").pc != BASE + 52 {
+        while m.hart(0).expect("a hart").state.pc != BASE + 52 {
             slices += 1;
             // A hold of 2^32 clocks may be what was asked for; the guest only waits.
             assert!(slices < 5000, "seed {seed}: the program does not get on");

@@ -94,7 +94,7 @@ fn a_hit_takes_its_cycles() {
 #[test]
 fn a_snapshot_keeps_the_table() {
     let mut m = machine("constant", 7, true);
-    while m.hart(0).unwrap().pc < SUPERVISOR + 24 {
+    while m.hart(0).unwrap().state.pc < SUPERVISOR + 24 {
         m.run(1, Some(m.instructions() + 1));
     }
     let mut bytes = Vec::new();

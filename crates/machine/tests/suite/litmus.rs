@@ -332,7 +332,7 @@ fn once(test: &Test, settings: &[&str], engine: Engine, rng: &mut Rng) -> Outcom
     m.start_at(base, 0, 0);
     for h in 0..test.len() {
         let hart = m.hart_mut(h).expect("a hart");
-        hart.pc = base + 0x1000 * h as u64;
+        hart.state.pc = base + 0x1000 * h as u64;
         for p in [0, 1, 5] {
             hart.set_reg(10 + p, base + PLACE + p as u64 * STEP);
         }

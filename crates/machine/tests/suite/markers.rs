@@ -112,7 +112,7 @@ fn cost(settings: &[&str], timed: bool, engine: Engine, word: u32) -> (u64, u64,
     ]);
     assert_eq!(go(&mut m, &words), Stop::PowerOff(0));
     let h = m.hart(0).expect("a hart");
-    (h.cycle, h.instret, h.stats)
+    (h.state.cycle, h.state.instret, h.state.stats)
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn what_markers_leave_is_the_same_with_both_engines() {
         assert_eq!(go(&mut m, &words), Stop::Snapshot(12));
         assert_eq!(m.report().memory.method, Method::Extended);
         assert_eq!(m.markers_refused(), 1);
-        let pc = m.hart(0).expect("a hart").pc;
+        let pc = m.hart(0).expect("a hart").state.pc;
         // Saved here, it would go on behind the marker.
         let last = words
             .iter()

@@ -55,7 +55,9 @@ fn recorded(timed: bool) -> (Record, Vec<u64>) {
     let base = m.config().memory.base;
     m.start_at(base, 0, 0);
     while !matches!(m.run(10_000, Some(100_000)), Stop::Idle(_)) {}
-    let instret = (0..HARTS).map(|h| m.hart(h).unwrap().instret).collect();
+    let instret = (0..HARTS)
+        .map(|h| m.hart(h).unwrap().state.instret)
+        .collect();
     (*m.take_event_sink().unwrap(), instret)
 }
 

@@ -230,7 +230,7 @@ fn a_debugger_stops_harts_one_after_the_other() {
             console.extend(m.console_output());
             let hart = rng.below(4) as usize;
             // A place that the hart will come to, or has come to.
-            let pc = m.hart(hart).expect("a hart").pc;
+            let pc = m.hart(hart).expect("a hart").state.pc;
             assert!(m.add_breakpoint(pc));
             for _ in 0..3 {
                 m.step_hart(hart, 0..0);
@@ -241,7 +241,7 @@ fn a_debugger_stops_harts_one_after_the_other() {
                     break;
                 }
                 let at = m.debug_stop().expect("a reason");
-                assert_eq!(m.hart(at.hart).expect("a hart").pc, at.pc);
+                assert_eq!(m.hart(at.hart).expect("a hart").state.pc, at.pc);
                 match at.why {
                     Why::Breakpoint => assert_eq!(at.pc, pc),
                     Why::Step => assert_eq!(at.hart, hart),

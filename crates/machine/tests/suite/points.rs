@@ -60,7 +60,7 @@ fn run_to_point(m: &mut Machine) {
 fn state(m: &Machine) -> Vec<(u64, u64, u64, u64)> {
     let harts = (0..).map_while(|i| m.hart(i));
     harts
-        .map(|h| (h.pc, h.reg(5), h.cycle, h.instret))
+        .map(|h| (h.state.pc, h.reg(5), h.state.cycle, h.state.instret))
         .collect()
 }
 
@@ -157,7 +157,7 @@ fn the_nth_label_stops_behind_its_marker() {
             }));
             run_to_point(&mut m);
             let h = m.hart(0).expect("a hart");
-            assert_eq!((h.reg(5), h.instret), (140, 3 + 7 * 45 - 1));
+            assert_eq!((h.reg(5), h.state.instret), (140, 3 + 7 * 45 - 1));
             // Counted from when it was set.
             let other = Point::Label { value: 20 * 7, nth };
             m.set_point(Some(other));

@@ -137,7 +137,7 @@ fn what_is_in_memory_stays_over_a_reset() {
     // Both harts are at reset, in M mode, and the machine is no further than it was.
     for i in 0..2 {
         let h = m.hart(i).expect("a hart");
-        assert_eq!((h.pc, h.privilege as u64), (0, 3));
+        assert_eq!((h.state.pc, h.state.privilege as u64), (0, 3));
     }
     m.start_at(m.config().memory.base, 0, 0);
     assert_eq!(run(&mut m, SLICE).stop, Stop::Reset);

@@ -319,8 +319,8 @@ fn follow(m: &mut Machine) {
             Shadow {
                 x: std::array::from_fn(|r| h.reg(r)),
                 f: std::array::from_fn(|r| h.freg(r)),
-                next: Some(h.pc),
-                retired: h.instret,
+                next: Some(h.state.pc),
+                retired: h.state.instret,
                 ..Shadow::default()
             }
         })
@@ -345,8 +345,11 @@ fn compare(m: &mut Machine, what: &str) {
             assert_eq!(s.x[r], h.reg(r), "{what}: x{r} of hart {k}");
             assert_eq!(s.f[r], h.freg(r), "{what}: f{r} of hart {k}");
         }
-        assert_eq!(s.retired, h.instret, "{what}: hart {k}");
-        assert!(s.next.is_none_or(|pc| pc == h.pc), "{what}: pc of hart {k}");
+        assert_eq!(s.retired, h.state.instret, "{what}: hart {k}");
+        assert!(
+            s.next.is_none_or(|pc| pc == h.state.pc),
+            "{what}: pc of hart {k}"
+        );
     }
 }
 
@@ -480,7 +483,7 @@ fn the_stream_says_all_that_happens_to_registers_and_memory() {
             let o = replay_of(&mut m);
             assert!(o.known > 100 && o.computed > 500 && o.traps > 10, "{what}");
             let written = o.write_backs;
-            let stats = |k: usize| m.hart(k).expect("a hart").stats;
+            let stats = |k: usize| m.hart(k).expect("a hart").state.stats;
             let counted: u64 = (0..harts)
                 .map(|k| stats(k).l1d_writebacks + stats(k).l1d_flushes + stats(k).probes)
                 .sum();

@@ -601,7 +601,7 @@ fn a_power_cut_takes_the_store_buffer() {
         let words = [sd(11, 8), op(Op::Jal, 0, 0, 0, 0)];
         let mut m = start(&words, &settings, true, Engine::Interpreter);
         m.hart_mut(0).expect("a hart").set_reg(11, 1);
-        while m.hart(0).expect("a hart").cycle < cycles {
+        while m.hart(0).expect("a hart").state.cycle < cycles {
             m.run(1, None);
         }
         m.power_cut(Dram::Zero).expect("a cut");

@@ -192,7 +192,7 @@ fn at_the_end_of_time_a_machine_stops_and_says_so() {
             m.hart_mut(i)
                 .expect("a hart")
                 .set_reg(COUNT.into(), 1 << 40);
-            m.hart_mut(i).expect("a hart").cycle = Ps::END.0 / 20_000 - 500_000;
+            m.hart_mut(i).expect("a hart").state.cycle = Ps::END.0 / 20_000 - 500_000;
         }
         assert_eq!(proceed(&mut m), Stop::EndOfTime, "{engine:?}");
         assert!(m.now() >= Ps::END && m.now().0 - Ps::END.0 < 1_000_000_000);
@@ -313,7 +313,7 @@ fn clocks_of_fractions_do_not_drift() {
             let h = m.hart(0).expect("a hart");
             // Cycles and time are each other's exact measure.
             let (num, den) = core.fraction();
-            let exact = (u128::from(h.cycle) * u128::from(num)).div_ceil(u128::from(den));
+            let exact = (u128::from(h.state.cycle) * u128::from(num)).div_ceil(u128::from(den));
             assert_eq!(u128::from(m.now().0), exact, "{clocks:?}");
             // Woken by the first cycle at which the timer's tick has come.
             let [before, after] = costs(h);
@@ -323,7 +323,7 @@ fn clocks_of_fractions_do_not_drift() {
             let tick = timebase.edge(timebase.edge_from(MONTHS));
             let late = woken - tick.0;
             assert!(late < core.edge(60).0, "{clocks:?}: woken {late} ps late");
-            let this = (h.cycle, costs(h), m.report());
+            let this = (h.state.cycle, costs(h), m.report());
             assert_eq!(
                 first.get_or_insert_with(|| this.clone()),
                 &this,

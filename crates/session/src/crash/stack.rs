@@ -46,7 +46,7 @@ impl Hart {
         let hart = machine.hart(n);
         Hart {
             x: std::array::from_fn(|r| hart.map_or(0, |h| h.reg(r))),
-            satp: hart.map_or(0, |h| h.csr.satp),
+            satp: hart.map_or(0, |h| h.state.csr.satp),
             thread: (0, 0, 0),
             calls: Vec::new(),
             others: HashMap::new(),

@@ -37,7 +37,11 @@ impl Service for Loops<'_> {
         let harts = (0..).map_while(|i| machine.hart(i));
         let mut all = harts.flat_map(|h| h.trap_loops().map(|l| (h, l)));
         if let Some((h, l)) = all.find(|(_, l)| l.times >= most(l.cause)) {
-            let vector = if l.machine { h.csr.mtvec } else { h.csr.stvec };
+            let vector = if l.machine {
+                h.state.csr.mtvec
+            } else {
+                h.state.csr.stvec
+            };
             self.caller.warning(&text(h.id, &l, vector & !3));
             self.told = true;
         }

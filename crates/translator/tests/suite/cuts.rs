@@ -116,7 +116,7 @@ fn run(seed: u64, longest: usize, runner: &mut Runner<Flat>) -> Times {
     let noise: Vec<u8> = (0..4096).map(|_| rng.bits() as u8).collect();
     w.ram().write_bytes(DATA - BASE, &noise).expect("in memory");
     let mut h = Hart::new(0, config).expect("configuration");
-    h.pc = CODE;
+    h.state.pc = CODE;
     h.set_reg(1, CODE);
     for r in 8..16 {
         h.set_reg(r, rng.bits() >> rng.below(64));
@@ -128,14 +128,14 @@ fn run(seed: u64, longest: usize, runner: &mut Runner<Flat>) -> Times {
     h.set_reg(25, CODE);
     let mut code = CodeCache::with_longest(longest);
     let mut times = Times::new();
-    while h.instret < 6000 {
-        let limit = h.cycle + 1;
+    while h.state.instret < 6000 {
+        let limit = h.state.cycle + 1;
         match runner {
             Runner::Interpreter => h.run(&mut code, &mut w, limit),
             Runner::Translator(t) => h.run_with(&mut code, &mut w, limit, t.as_mut()),
             Runner::Both(..) => unreachable!(),
         };
-        times.insert(h.instret, (h.cycle, h.pc, h.stats));
+        times.insert(h.state.instret, (h.state.cycle, h.state.pc, h.state.stats));
     }
     times
 }

@@ -92,10 +92,10 @@ fn side(hostile: u32, place: u64, timed: bool, runner: Runner<Flat>) -> Side<Fla
     );
     let mut h = Hart::new(0, config).expect("configuration");
     h.set_timed(timed);
-    h.csr.mtvec = TRAP;
+    h.state.csr.mtvec = TRAP;
     // mret comes back to machine mode.
-    h.csr.mstatus = 3 << 11 | 3 << 13;
-    h.pc = BASE;
+    h.state.csr.mstatus = 3 << 11 | 3 << 13;
+    h.state.pc = BASE;
     h.set_reg(8, BEHIND);
     h.set_reg(9, ROUNDS as u64);
     h.set_reg(10, place);
@@ -131,7 +131,7 @@ fn nothing_is_reached_that_is_not_there() {
                 ];
                 let name = format!("{hostile:#010x} at {place:#x}, timed {timed}");
                 // Where the guest has overwritten itself it may run on anywhere.
-                let done = |s: &mut Side<Flat>, exit| exit == Exit::Wfi || s.h.cycle > 20_000;
+                let done = |s: &mut Side<Flat>, exit| exit == Exit::Wfi || s.h.state.cycle > 20_000;
                 lock_step(&name, &mut sides, &mut rng, 300, done, |_| 0);
                 assert!(sides[1].h.reg(20) > 0, "{name}: did not run");
             }

@@ -32,10 +32,10 @@ fn privileged(seed: u64, timed: bool, slice: u64, runner: Runner<Quiet>) -> bool
     let mut rng = Rng::new(seed ^ slice);
     let done = |s: &mut Side<Quiet>, exit| {
         if exit == Exit::Wfi {
-            if s.h.pc == DONE {
+            if s.h.state.pc == DONE {
                 return true;
             }
-            s.h.waiting = false;
+            s.h.state.waiting = false;
         }
         false
     };
@@ -122,7 +122,7 @@ fn user_programs() {
             });
             let name = format!("user program {seed}, timed {timed}, paged {paged}");
             let mut rng = Rng::new(seed);
-            let done = |s: &mut Side<Flat>, _| s.h.pc == end;
+            let done = |s: &mut Side<Flat>, _| s.h.state.pc == end;
             let came = lock_step(&name, &mut sides, &mut rng, slice, done, |_| 0);
             assert!(came, "{name}: does not come to its end");
             let Runner::Translator(t) = &sides[1].runner else {

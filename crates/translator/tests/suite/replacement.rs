@@ -149,16 +149,16 @@ fn run<E: Engine<Flat>>(
     b.h.set_reg(11, LIST);
     b.h.set_reg(12, LIST + 8 * list.len() as u64);
     let mut rng = Rng::new(9);
-    while b.h.pc != TRAP {
-        let limit = b.h.cycle + 1 + rng.below(500);
+    while b.h.state.pc != TRAP {
+        let limit = b.h.state.cycle + 1 + rng.below(500);
         b.h.run_with(&mut b.code, &mut b.w, limit, engine);
         let h: &Hart = &b.h;
         h.check_invariants(&mut b.w).expect("filters in step");
-        assert!(b.h.cycle < 100_000_000, "no end");
+        assert!(b.h.state.cycle < 100_000_000, "no end");
     }
     Ran {
-        stats: b.h.stats,
-        cycle: b.h.cycle,
+        stats: b.h.state.stats,
+        cycle: b.h.state.cycle,
     }
 }
 
@@ -268,8 +268,8 @@ fn programs_behind_page_tables() {
             let (mut w, mut h, trap) = set_up_with(&image, way, config.clone());
             let mut code = CodeCache::default();
             let mut rng = Rng::new(seed);
-            while h.pc != trap {
-                let limit = h.cycle + 1 + rng.below(way.slice);
+            while h.state.pc != trap {
+                let limit = h.state.cycle + 1 + rng.below(way.slice);
                 go(&mut h, &mut code, &mut w, limit);
             }
             let x: Vec<u64> = (0..32).map(|k| h.reg(k)).collect();
@@ -277,10 +277,10 @@ fn programs_behind_page_tables() {
             let caches = nagori_hart::save_caches(w.coherence(), std::slice::from_ref(&h));
             let caches = format!("{caches:?}");
             (
-                h.cycle,
-                h.instret,
-                h.stats,
-                h.csr.clone(),
+                h.state.cycle,
+                h.state.instret,
+                h.state.stats,
+                h.state.csr.clone(),
                 x,
                 w.traffic,
                 caches,

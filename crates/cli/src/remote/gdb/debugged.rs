@@ -71,8 +71,8 @@ impl Target for Desk<'_> {
         Some(match Register::numbered(register)? {
             Register::X(i) => h.reg(i),
             Register::F(i) => h.freg(i),
-            Register::Pc => h.pc,
-            Register::Privilege => h.privilege as u64,
+            Register::Pc => h.state.pc,
+            Register::Privilege => h.state.privilege as u64,
             Register::Csr(n) => return self.machine.csr(hart, n),
         })
     }
@@ -136,12 +136,15 @@ impl Target for Desk<'_> {
         let Some(h) = self.machine.hart(hart) else {
             return String::new();
         };
-        let waits = if h.waiting { ", waits" } else { "" };
+        let waits = if h.state.waiting { ", waits" } else { "" };
         let space = match h.effective_satp() {
             0 => String::new(),
-            _ => format!(", address space {}", h.csr.asid()),
+            _ => format!(", address space {}", h.state.csr.asid()),
         };
-        format!("hart {hart}, {}{space}{waits}", privilege(h.privilege))
+        format!(
+            "hart {hart}, {}{space}{waits}",
+            privilege(h.state.privilege)
+        )
     }
 
     fn monitor(&mut self, hart: usize, command: &str) -> String {

@@ -28,8 +28,8 @@ impl Bare {
         let w = Flat::new(BASE, MEMORY, 1, &config).expect("memory");
         let mut h = Hart::new(0, config).expect("configuration");
         h.set_timed(timed);
-        h.csr.mtvec = TRAP;
-        h.pc = BASE;
+        h.state.csr.mtvec = TRAP;
+        h.state.pc = BASE;
         let b = Self {
             w,
             h,
@@ -60,9 +60,10 @@ impl Bare {
         }
         words.extend([n(Op::FenceI), n(Op::Mret)]);
         self.put(SWITCH, &words);
-        self.h.pc = SWITCH;
-        while self.h.pc >= SWITCH && self.h.pc < SWITCH + 64 {
-            self.h.run(&mut self.code, &mut self.w, self.h.cycle + 1);
+        self.h.state.pc = SWITCH;
+        while self.h.state.pc >= SWITCH && self.h.state.pc < SWITCH + 64 {
+            self.h
+                .run(&mut self.code, &mut self.w, self.h.state.cycle + 1);
         }
     }
 
@@ -70,12 +71,17 @@ impl Bare {
     #[allow(clippy::wrong_self_convention)] // it runs the guest up to the trap
     pub fn run_to_trap(&mut self) -> (u64, u64, u64) {
         for _ in 0..100_000 {
-            if self.h.pc == TRAP {
-                return (self.h.csr.mcause, self.h.csr.mepc, self.h.csr.mtval);
+            if self.h.state.pc == TRAP {
+                return (
+                    self.h.state.csr.mcause,
+                    self.h.state.csr.mepc,
+                    self.h.state.csr.mtval,
+                );
             }
-            self.h.run(&mut self.code, &mut self.w, self.h.cycle + 1);
+            self.h
+                .run(&mut self.code, &mut self.w, self.h.state.cycle + 1);
         }
-        panic!("no trap; pc {:#x}", self.h.pc);
+        panic!("no trap; pc {:#x}", self.h.state.pc);
     }
 }
 

@@ -605,7 +605,7 @@ impl Privileged {
 
         let mut h = Hart::new(0, config).expect("configuration");
         h.set_timed(timed);
-        h.pc = BASE;
+        h.state.pc = BASE;
         for k in 1..32u8 {
             h.set_reg(k as usize, rng.int());
         }

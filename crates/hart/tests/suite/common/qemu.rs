@@ -101,7 +101,7 @@ pub fn set_up_with(image: &Image, way: Way, config: HartConfig) -> (Flat, Hart, 
         .expect("in memory");
     ram.write_u32(trap - BASE, i(Op::Jal, 0, 0, 0))
         .expect("in memory");
-    h.pc = SUPPORT;
+    h.state.pc = SUPPORT;
     h.set_reg(10, trap);
     h.set_reg(11, u64::MAX >> 10);
     h.set_reg(12, 0x1f);
@@ -116,15 +116,15 @@ pub fn ours<E: Engine<Flat>>(image: &Image, way: Way, engine: &mut E) -> Result<
     let (mut w, mut h, trap) = set_up(image, way);
     let mut code = CodeCache::default();
     let mut rng = Rng::new(5);
-    while h.pc != trap {
+    while h.state.pc != trap {
         let limit = if way.slice == u64::MAX {
             10_000
         } else {
             1 + rng.below(way.slice)
         };
-        let limit = h.cycle + limit;
+        let limit = h.state.cycle + limit;
         h.run_with(&mut code, &mut w, limit, engine);
-        if h.instret > 100_000_000 {
+        if h.state.instret > 100_000_000 {
             return Err("does not come to its end".into());
         }
     }
@@ -133,10 +133,10 @@ pub fn ours<E: Engine<Flat>>(image: &Image, way: Way, engine: &mut E) -> Result<
     } else {
         cause::ECALL_U + 3
     };
-    if h.csr.mcause != end || h.reg(17) != 64 {
+    if h.state.csr.mcause != end || h.reg(17) != 64 {
         return Err(format!(
             "trap {} at {:#x}, tval {:#x}",
-            h.csr.mcause, h.csr.mepc, h.csr.mtval
+            h.state.csr.mcause, h.state.csr.mepc, h.state.csr.mtval
         ));
     }
     let mut out = vec![0; image.programs * STATE_BYTES as usize];

@@ -54,8 +54,8 @@ impl<E: Engine<Flat>> Machine<E> {
                     .expect("in memory");
                 let mut h = Hart::new(id, config.clone()).expect("configuration");
                 h.set_timed(timed);
-                h.pc = BASE + at;
-                h.csr.mtvec = BASE + 0xf_0000;
+                h.state.pc = BASE + at;
+                h.state.csr.mtvec = BASE + 0xf_0000;
                 h.set_reg(10, DATA);
                 h.set_reg(11, id as u64);
                 h
@@ -74,16 +74,23 @@ impl<E: Engine<Flat>> Machine<E> {
     /// cycles beyond the next one. False when all are done.
     pub fn turn(&mut self, slice: u64) -> bool {
         let left = (0..self.harts.len()).filter(|&k| !self.done[k]);
-        let Some(k) = left.clone().min_by_key(|&k| self.harts[k].cycle) else {
+        let Some(k) = left.clone().min_by_key(|&k| self.harts[k].state.cycle) else {
             return false;
         };
-        let others = left.filter(|&j| j != k).map(|j| self.harts[j].cycle).min();
+        let others = left
+            .filter(|&j| j != k)
+            .map(|j| self.harts[j].state.cycle)
+            .min();
         let h = &mut self.harts[k];
-        let limit = others.unwrap_or(h.cycle) + slice;
-        let limit = limit.max(h.cycle + 1);
+        let limit = others.unwrap_or(h.state.cycle) + slice;
+        let limit = limit.max(h.state.cycle + 1);
         let exit = h.run_with(&mut self.codes[k], &mut self.w, limit, &mut self.engines[k]);
         self.done[k] = exit == Exit::Wfi;
-        assert!(h.cycle < 200_000_000, "hart {k} hangs at {:#x}", h.pc);
+        assert!(
+            h.state.cycle < 200_000_000,
+            "hart {k} hangs at {:#x}",
+            h.state.pc
+        );
         true
     }
 
@@ -98,9 +105,9 @@ impl<E: Engine<Flat>> Machine<E> {
         self.check();
         for h in &self.harts {
             assert_eq!(
-                h.csr.mcause, 0,
+                h.state.csr.mcause, 0,
                 "hart {} trapped at {:#x}",
-                h.id, h.csr.mepc
+                h.id, h.state.csr.mepc
             );
         }
     }
@@ -132,7 +139,7 @@ impl<E: Engine<Flat>> Machine<E> {
     pub fn times(&self) -> Vec<(u64, u64, HartStats)> {
         self.harts
             .iter()
-            .map(|h| (h.cycle, h.instret, h.stats))
+            .map(|h| (h.state.cycle, h.state.instret, h.state.stats))
             .collect()
     }
 }

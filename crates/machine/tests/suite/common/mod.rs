@@ -121,7 +121,7 @@ pub fn outcome(m: &mut Machine, stop: Stop, console: Vec<u8>) -> Outcome {
         stop,
         console: String::from_utf8_lossy(&console).into_owned(),
         cycles: (0..harts)
-            .map(|i| m.hart(i).expect("a hart").cycle)
+            .map(|i| m.hart(i).expect("a hart").state.cycle)
             .collect(),
         report: m.report(),
     }

@@ -39,13 +39,13 @@ pub fn whole(m: &mut Machine, stop: Stop, console: Vec<u8>, memory: &[(u64, u64)
         .map(|i| {
             let h = m.hart(i).expect("a hart");
             HartState {
-                pc: h.pc,
-                cycle: h.cycle,
-                instret: h.instret,
+                pc: h.state.pc,
+                cycle: h.state.cycle,
+                instret: h.state.instret,
                 x: (0..32).map(|k| h.reg(k)).collect(),
                 f: (0..32).map(|k| h.freg(k)).collect(),
-                csr: h.csr.clone(),
-                stats: h.stats,
+                csr: h.state.csr.clone(),
+                stats: h.state.stats,
             }
         })
         .collect();

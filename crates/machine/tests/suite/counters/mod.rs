@@ -155,7 +155,7 @@ fn samples_are_taken_at_the_same_places_whatever_runs_the_guest() {
         // From a snapshot in between, with the other engine.
         let mut m = machine(&elf, true, EAGER, caches);
         let half = want.0.cycles[0] / 2;
-        while m.hart(0).expect("a hart").cycle < half {
+        while m.hart(0).expect("a hart").state.cycle < half {
             m.run(5000, None);
         }
         let kept = m.checkpoint().expect("between blocks");

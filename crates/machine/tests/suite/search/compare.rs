@@ -157,7 +157,7 @@ impl Subject<'_> {
             let stop = m.run(slice.min(self.most), None);
             console.extend(m.console_output());
             let harts = 0..m.config().harts as usize;
-            let cycles = harts.filter_map(|i| m.hart(i)).map(|h| h.cycle).max();
+            let cycles = harts.filter_map(|i| m.hart(i)).map(|h| h.state.cycle).max();
             passed = passed.max(cycles.unwrap_or(0));
             idle += u32::from(matches!(stop, Stop::Idle(_)));
             let goes_on = match stop {

@@ -112,15 +112,15 @@ impl<W: World> Side<W> {
     pub fn state(&self) -> State {
         let h = &self.h;
         State {
-            pc: h.pc,
-            cycle: h.cycle,
-            instret: h.instret,
+            pc: h.state.pc,
+            cycle: h.state.cycle,
+            instret: h.state.instret,
             x: (0..32).map(|k| h.reg(k)).collect(),
             f: (0..32).map(|k| h.freg(k)).collect(),
-            csr: h.csr.clone(),
-            privilege: h.privilege,
-            stats: h.stats,
-            waiting: h.waiting,
+            csr: h.state.csr.clone(),
+            privilege: h.state.privilege,
+            stats: h.state.stats,
+            waiting: h.state.waiting,
         }
     }
 
@@ -172,11 +172,11 @@ pub fn lock_step<W: World>(
     traps: impl Fn(&Side<W>) -> usize,
 ) -> bool {
     for turn in 0.. {
-        if sides[0].h.instret > 400_000 || traps(&sides[0]) > 20_000 {
+        if sides[0].h.state.instret > 400_000 || traps(&sides[0]) > 20_000 {
             return false;
         }
-        let before = sides[0].h.pc;
-        let limit = sides[0].h.cycle + 1 + rng.below(slice);
+        let before = sides[0].h.state.pc;
+        let limit = sides[0].h.state.cycle + 1 + rng.below(slice);
         let exits = [sides[0].run(limit), sides[1].run(limit)];
         let states = [sides[0].state(), sides[1].state()];
         assert!(
