@@ -38,11 +38,6 @@ NARROW_KINDS = {".md", ".py", ".sh"} | C_KINDS
 # Files that code writes; its strings decide where their lines end.
 WRITTEN = {"docs/events.md", "docs/registers.md", "docs/reference/commands.md", "docs/reference/machines.md",
            "docs/reference/memories.md", "guest/include/nagori_regs.h"}
-# Crates whose modules still depend on each other in circles, with the number of modules in the largest one. No crate is
-# to be added, and no number to grow.
-STILL_CIRCULAR = {
-    "memcfg": 6, "memtime": 20, "memtrace": 5, "native": 3, "platform": 4, "session": 7,
-}
 
 problems = []
 
@@ -292,16 +287,10 @@ def circles(uses):
     return sorted(map(sorted, found), key=lambda c: (-len(c), c))
 
 
-def circle_problem(crate, uses, still):
-    """What is wrong with the circles of a crate, if anything is."""
+def circle_problem(crate, uses):
+    """The largest circle of a crate, if there is one."""
     found = circles(uses)
-    largest = len(found[0]) if found else 0
-    if crate in still and not found:
-        return f"crates/{crate}: no modules in a circle any more; take it off STILL_CIRCULAR in scripts/check.py"
-    if largest > still.get(crate, 0):
-        return (f"crates/{crate}: {largest} modules in a circle (at most {still.get(crate, 0)}): "
-                f"{', '.join(found[0])}")
-    return None
+    return f"crates/{crate}: {len(found[0])} modules in a circle: {', '.join(found[0])}" if found else None
 
 
 def check_one_build():
@@ -340,9 +329,7 @@ def check_examples():
 
 def check_circles():
     crates = {src.parent.name: modules_of(src) for src in sorted(ROOT.glob("crates/*/src"))}
-    problems.extend(filter(None, (circle_problem(name, uses, STILL_CIRCULAR) for name, uses in crates.items())))
-    problems.extend(f"scripts/check.py: STILL_CIRCULAR has `{name}`, which is no crate"
-                    for name in sorted(STILL_CIRCULAR.keys() - crates.keys()))
+    problems.extend(filter(None, (circle_problem(name, uses) for name, uses in crates.items())))
 
 
 def word_problem(text):

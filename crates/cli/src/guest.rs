@@ -166,7 +166,12 @@ pub fn run(
             holders: remote::services(inspect, resets, messages)?,
             devices,
         };
-        let terminal = Terminal::new(&mut console, &job, Some(&statistics), Some(messages));
+        let terminal = Terminal::new(
+            &mut console,
+            job.console(),
+            Some(&statistics),
+            Some(messages),
+        );
         let (end, failed) = guest::run(&mut machine, &job, terminal, others, messages);
         failed.into_iter().for_each(|e| done.add(Err(e.into())));
         end.map_err(Into::into)

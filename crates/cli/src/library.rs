@@ -107,7 +107,7 @@ pub fn bare(options: &[String], caller: &dyn Caller) -> anyhow::Result<Ended> {
         holders: Vec::new(),
         devices: devices.connect(&mut machine, caller)?,
     };
-    let terminal = Terminal::new(&mut console, &job, None, Some(caller));
+    let terminal = Terminal::new(&mut console, job.console(), None, Some(caller));
     let (end, failed) = nagori_session::guest::run(&mut machine, &job, terminal, others, caller);
     let end = end?;
     if let Some(e) = failed.into_iter().next() {

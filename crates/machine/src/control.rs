@@ -170,7 +170,7 @@ impl Port<'_, '_> {
     }
 
     fn clocks(&self, delay: Ps) -> u64 {
-        delay.clocks_ceil(self.params().clock)
+        self.params().clock.edge_from(delay)
     }
 
     fn change(&mut self, f: impl FnOnce(&mut BoardParams)) -> Result<(), ControlError> {

@@ -5,8 +5,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 
 use crate::error::Error;
-use crate::rows::is_bytes;
 use crate::tree::{dotted, Node, Value};
+use crate::units::is_bytes;
 use nagori_values::{hint, measure, types_in_words, Unit, SIZE};
 
 /// The value without places, origins and sources.

@@ -6,6 +6,7 @@ use nagori_memtime::dram::spec::{
     DeviceSpec, Energy, Organisation, Refresh, Rule, Timing, WritePause,
 };
 use nagori_memtime::dram::Expr;
+use nagori_memtime::units::UnitError;
 use nagori_memtime::Period;
 use nagori_values::hint;
 
@@ -106,7 +107,7 @@ pub fn device(root: &Node, name: &str) -> Result<DeviceSpec, Error> {
     let clock: Period = match plain(clock_node) {
         serde_json::Value::String(s) => s
             .parse()
-            .map_err(|e: nagori_memtime::Error| clock_node.wrong("timings.tCK", e.to_string()))?,
+            .map_err(|e: UnitError| clock_node.wrong("timings.tCK", e.to_string()))?,
         other => {
             return Err(clock_node.wrong(
                 "timings.tCK",

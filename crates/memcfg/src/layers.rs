@@ -12,19 +12,8 @@ use nagori_memtime::{dram, MemoryModel};
 
 use crate::decode::{decode, plain};
 use crate::error::Error;
-use crate::memory::{Kind, Memory};
+use crate::kinds::{FlatPart, Kind, Memory};
 use crate::tree::{dotted, shown, Node, Value};
-
-/// A memory of a flat hybrid.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FlatPart {
-    /// Its name in the statistics, and the prefix of its settings.
-    pub name: String,
-    /// Its first byte in the range of the whole.
-    pub base: u64,
-    /// The memory.
-    pub memory: Memory,
-}
 
 /// Deepest nesting of memories; stops a file that contains itself.
 const DEPTH: u32 = 4;

@@ -16,6 +16,7 @@
 mod decode;
 mod device;
 mod error;
+mod kinds;
 mod layers;
 mod library;
 mod memory;
@@ -24,10 +25,10 @@ mod quantity;
 mod relations;
 mod rows;
 mod tree;
+mod units;
 
 pub use error::{Error, Place};
-pub use layers::{FlatPart, Model};
+pub use kinds::{FlatPart, Kind, Memory, Row};
+pub use layers::Model;
 pub use library::{find, Source, EMBEDDED};
-pub use memory::{Kind, Memory};
-pub use rows::Row;
 pub use tree::Origin;

@@ -1,9 +1,7 @@
-//! A memory description that has been read, completed and checked.
+//! A memory description is read, completed and checked.
 
 use std::path::Path;
 
-use nagori_memtime::cache::CacheParams;
-use nagori_memtime::cxl::CxlParams;
 use nagori_memtime::dram::{ControllerParams, DeviceSpec};
 use nagori_memtime::worn::{Worn, WornParams};
 use nagori_memtime::xpoint::XpointParams;
@@ -13,71 +11,11 @@ use nagori_values::hint;
 use crate::decode::decode;
 use crate::device::{device, TABLES};
 use crate::error::Error;
-use crate::layers::{cache, cxl, flat, interleaved, prefixes, Context, FlatPart};
+use crate::kinds::{Kind, Memory};
+use crate::layers::{cache, cxl, flat, interleaved, prefixes, Context};
 use crate::library::{find, policies, Source};
-use crate::rows::{rows, Row};
+use crate::rows::rows;
 use crate::tree::{dotted, join, overlay, parse, set, Node, Origin, Value};
-
-/// What a description describes.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum Kind {
-    /// A device behind the general controller.
-    Device {
-        /// The device and its ranks.
-        device: Box<DeviceSpec>,
-        /// The controller.
-        controller: Box<ControllerParams>,
-    },
-    /// The bank-machine controller of the full-system machine.
-    Board(Box<BoardParams>),
-    /// A 3D-XPoint-like DIMM.
-    Xpoint(Box<XpointParams>),
-    /// A memory behind a CXL link.
-    Cxl {
-        /// The link.
-        link: Box<CxlParams>,
-        /// The memory behind the link.
-        memory: Box<Memory>,
-    },
-    /// Memories side by side in one range of addresses.
-    Flat(Vec<FlatPart>),
-    /// Equal memories with interleaved addresses.
-    Interleaved {
-        /// Number of memories, 2 to 16.
-        ways: u32,
-        /// Bytes of a block, a power of two from 64 to 2^30.
-        granularity: u64,
-        /// The description of each of them.
-        memory: Box<Memory>,
-    },
-    /// One memory as the cache of another.
-    Cache {
-        /// The cache.
-        cache: Box<CacheParams>,
-        /// The memory that is the cache.
-        front: Box<Memory>,
-        /// The memory behind it.
-        back: Box<Memory>,
-    },
-}
-
-/// A resolved memory.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Memory {
-    /// Name with its variant, or path.
-    pub name: String,
-    /// One line on what it is.
-    pub description: String,
-    /// The typed values.
-    pub kind: Kind,
-    /// How its wear is counted and levelled, by a layer over it.
-    pub wear: Option<WornParams>,
-    /// Every value with unit, source and origin, as in `nagori mem show`.
-    pub rows: Vec<Row>,
-    /// What is possible but unlikely to be meant: times that no device has.
-    pub warnings: Vec<String>,
-}
 
 impl Memory {
     /// Finds, reads, completes and checks a memory: a preset's name (`ddr3`, `ddr3-1600k`) or a

@@ -9,9 +9,8 @@ use std::sync::OnceLock;
 
 use nagori_memtime::Ps;
 
+use crate::kinds::{Memory, Row};
 use crate::library::EMBEDDED;
-use crate::memory::Memory;
-use crate::rows::Row;
 use crate::tree::Origin;
 
 /// How many times longer than the longest of the presets, or shorter than the shortest, a time may be

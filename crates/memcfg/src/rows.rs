@@ -4,74 +4,14 @@ use std::fmt::Write;
 
 use nagori_memtime::dram::DeviceSpec;
 use nagori_memtime::Ps;
-use serde::Serialize;
 
 use crate::decode::plain;
 use crate::device::source_of;
 use crate::error::Error;
+use crate::kinds::{Kind, Memory, Row};
 use crate::library::POLICIES;
-use crate::memory::{Kind, Memory};
-use crate::tree::{dotted, Node, Origin, Value};
-
-/// One resolved value.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Row {
-    /// Dotted key, as `--set` takes it (elements of lists by their index).
-    pub key: String,
-    /// The value as given.
-    pub value: String,
-    /// Its unit; empty for names, flags and plain numbers.
-    pub unit: String,
-    /// Its length in clocks of the device, for times and latencies.
-    pub clocks: Option<u64>,
-    /// Source of the number.
-    pub source: String,
-    /// Origin: who set it.
-    pub origin: Origin,
-}
-
-/// Units of plain numbers, by the last part of the key.
-const UNITS: &[(&str, &str)] = &[
-    ("read_queue", "burst"),
-    ("write_queue", "burst"),
-    ("write_high", "burst"),
-    ("write_low", "burst"),
-    ("starvation", "nCK"),
-    ("clocks", "nCK"),
-    ("initial", "nCK"),
-    ("min", "nCK"),
-    ("max", "nCK"),
-    ("front_delay", "nCK"),
-    ("back_delay", "nCK"),
-    ("clock", "ps"),
-    ("capacity", "byte"),
-    ("granularity", "byte"),
-    ("nvmm_base", "byte"),
-    ("low", "bit"),
-    ("bits", "bit"),
-    ("base", "byte"),
-    ("line_bytes", "byte"),
-    ("block_bytes", "byte"),
-    ("header_bytes", "byte"),
-    ("row_bytes", "byte"),
-    ("translation_bytes", "byte"),
-    ("ps_per_byte", "ps"),
-    ("read_pj", "pJ"),
-    ("write_pj", "pJ"),
-    ("background_mw", "mW"),
-    ("region_lines", "line"),
-    ("gap_interval", "write"),
-    ("mean", "write"),
-    ("median", "write"),
-    ("writes", "write"),
-    ("deviation_percent", "%"),
-    ("sigma_percent", "%"),
-];
-
-/// Whether the plain number at a key, of which `last` is the last part, is a number of bytes.
-pub(crate) fn is_bytes(last: &str) -> bool {
-    UNITS.iter().any(|u| u.0 == last && u.1 == "byte")
-}
+use crate::tree::{dotted, Node, Value};
+use crate::units::UNITS;
 
 /// All values of a description, in the order of their keys.
 pub(crate) fn rows(root: &Node, kind: &Kind) -> Result<Vec<Row>, Error> {
@@ -211,7 +151,7 @@ fn clocks(d: &DeviceSpec, key: &str, value: &str) -> Option<u64> {
     match key {
         "commands.read_data" => of(&d.read_data),
         "commands.write_data" => of(&d.write_data),
-        _ => value.parse::<Ps>().ok().map(|p| p.clocks_ceil(d.clock)),
+        _ => value.parse::<Ps>().ok().map(|p| d.clock.edge_from(p)),
     }
     .filter(|_| key.starts_with("commands."))
 }

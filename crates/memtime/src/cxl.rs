@@ -273,7 +273,7 @@ impl MemoryModel for Cxl {
     }
 
     fn submit(&mut self, at: Ps, r: Request) -> Result<Submit, Error> {
-        crate::window::check(&r, self.capacity())?;
+        r.check(self.capacity())?;
         self.advance_to(at)?;
         self.look_through()?;
         let at = self.latest;
@@ -432,21 +432,18 @@ impl MemoryModel for Cxl {
     }
 
     fn save(&self) -> SavedModel {
-        SavedModel::Cxl(Box::new(self.saved()))
+        SavedModel::new(self.saved())
     }
 
     fn load(&mut self, s: SavedModel) -> Result<(), Error> {
-        match s {
-            SavedModel::Cxl(s) => self.resume(*s),
-            s => Err(s.foreign("cxl link")),
-        }
+        self.resume(s.of("cxl link")?)
     }
 
     fn set_command_log(&mut self, on: bool) -> Result<(), Error> {
         self.inner.set_command_log(on)
     }
 
-    fn take_commands(&mut self, into: &mut Vec<crate::dram::Issued>) {
+    fn take_commands(&mut self, into: &mut Vec<crate::command::Issued>) {
         self.inner.take_commands(into);
     }
 

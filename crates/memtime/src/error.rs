@@ -1,32 +1,18 @@
 //! Errors of this crate.
 
-use crate::period::Period;
-use crate::units::Ps;
+use crate::period::PartOfClock;
+use crate::units::{Ps, UnitError};
 
 /// Errors of this crate. Every message says what is wrong, where, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Text that is not a time.
-    #[error("'{0}' is not a time: write a number and one of s, ms, us, ns, ps (\"1000 ns\"), a whole number of \
-        picoseconds")]
-    Time(String),
-    /// Text that is not the period of a clock.
-    #[error("'{0}' is not a clock: write its period or its frequency with a unit, as a decimal or a fraction (\"5 \
-        ns\", \"937.5 ps\", \"200/3 MHz\"), 1 THz at most")]
-    Period(String),
+    /// Text that is no time, or no clock.
+    #[error(transparent)]
+    Unit(#[from] UnitError),
     /// A length of time that must be a whole number of clocks, but is not.
-    #[error("{length} is no whole number of clocks of {clock}: the nearest that are one are {below} and {above}")]
-    PartOfClock {
-        /// The length.
-        length: Ps,
-        /// The clock.
-        clock: Period,
-        /// The longest shorter length of whole clocks.
-        below: Ps,
-        /// The shortest longer length of whole clocks.
-        above: Ps,
-    },
+    #[error(transparent)]
+    PartOfClock(#[from] PartOfClock),
     /// A parameter out of its range.
     #[error("{field} = {value}: {expected}")]
     Param {

@@ -9,13 +9,15 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::Error;
 use crate::model::{MemoryModel, ModelStats, RegionStats};
 use crate::period::Period;
 use crate::request::{Completion, Kind, Request, Submit};
 use crate::saved::SavedModel;
 use crate::units::Ps;
-use crate::window::{check, count};
+use crate::window::count;
 
 /// A memory whose times a function gives. See the [module](self) for the rules.
 pub struct Function<F> {
@@ -69,7 +71,7 @@ impl<F: FnMut(Ps, &Request) -> Ps> MemoryModel for Function<F> {
     }
 
     fn submit(&mut self, at: Ps, r: Request) -> Result<Submit, Error> {
-        check(&r, self.capacity)?;
+        r.check(self.capacity)?;
         let at = self.arrive(at)?;
         let end = (self.complete)(at, &r).max(at);
         if end > Ps::MAX_TIME {
@@ -152,13 +154,23 @@ impl<F: FnMut(Ps, &Request) -> Ps> MemoryModel for Function<F> {
     }
 
     fn save(&self) -> SavedModel {
-        SavedModel::Function
+        SavedModel::new(Saved)
     }
 
     fn load(&mut self, _: SavedModel) -> Result<(), Error> {
         Err(self.lacks("state to go on from"))
     }
 }
+
+/// There is nothing from which it could go on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Saved;
+
+impl Saved {
+    fn add_owed(&self, _: &mut Vec<u64>) {}
+}
+
+crate::saved::saved!(Saved, "function", "memory whose times a function gives");
 
 impl<F> Function<F> {
     fn lacks(&self, what: &str) -> Error {

@@ -4,7 +4,7 @@ mod saved;
 
 pub use saved::Saved;
 
-use crate::dram::Issued;
+use crate::command::Issued;
 use crate::error::Error;
 use crate::model::{CommandPart, MemoryModel, ModelStats};
 use crate::period::Period;
@@ -242,14 +242,11 @@ impl MemoryModel for Hybrid {
     }
 
     fn save(&self) -> SavedModel {
-        SavedModel::Hybrid(Box::new(self.saved()))
+        SavedModel::new(self.saved())
     }
 
     fn load(&mut self, s: SavedModel) -> Result<(), Error> {
-        match s {
-            SavedModel::Hybrid(s) => self.resume(*s),
-            s => Err(s.foreign("flat hybrid")),
-        }
+        self.resume(s.of("flat hybrid")?)
     }
 
     /// The commands of all parts; each part must have commands.

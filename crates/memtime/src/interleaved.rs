@@ -11,7 +11,7 @@ mod tests;
 
 pub use saved::Saved;
 
-use crate::dram::Issued;
+use crate::command::Issued;
 use crate::error::Error;
 use crate::hybrid::{Hybrid, Part};
 use crate::model::{CommandPart, MemoryModel, ModelStats};
@@ -136,7 +136,7 @@ impl MemoryModel for Interleaved {
     }
 
     fn submit(&mut self, at: Ps, r: Request) -> Result<Submit, Error> {
-        crate::window::check(&r, self.capacity())?;
+        r.check(self.capacity())?;
         let (way, inner) = self.map.place(r.addr);
         let addr = way * self.way + inner;
         self.ways.submit(at, Request { addr, ..r })
@@ -203,14 +203,11 @@ impl MemoryModel for Interleaved {
     }
 
     fn save(&self) -> SavedModel {
-        SavedModel::Interleaved(Box::new(self.saved()))
+        SavedModel::new(self.saved())
     }
 
     fn load(&mut self, s: SavedModel) -> Result<(), Error> {
-        match s {
-            SavedModel::Interleaved(s) => self.resume(*s),
-            s => Err(s.foreign("interleaved memory")),
-        }
+        self.resume(s.of("interleaved memory")?)
     }
 
     fn lookahead(&self) -> Option<Box<dyn MemoryModel + Send>> {

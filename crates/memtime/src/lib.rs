@@ -19,15 +19,20 @@
 pub mod board;
 pub mod cache;
 pub mod checker;
+mod checks;
+pub mod command;
 pub mod cxl;
 #[cfg(test)]
 mod described;
+mod divide;
 pub mod dram;
 pub mod error;
 pub mod function;
 pub mod hybrid;
 pub mod interleaved;
 mod intervals;
+mod kinds;
+pub mod lanes;
 pub mod mapping;
 pub mod model;
 pub mod params;

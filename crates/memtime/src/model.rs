@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::dram::{Issued, Lanes};
+use crate::command::Issued;
 use crate::error::Error;
+use crate::lanes::Lanes;
 use crate::period::{number, Period};
 use crate::request::{Completion, Request, Submit};
 use crate::saved::SavedModel;
@@ -504,7 +505,7 @@ impl ModelStats {
 
     /// Length of the interval in cycles; a partial cycle counts.
     pub fn cycles(&self) -> u64 {
-        self.elapsed().clocks_ceil(self.clock)
+        self.clock.edge_from(self.elapsed())
     }
 
     /// Counters of all regions.

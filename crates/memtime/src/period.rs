@@ -7,9 +7,8 @@ use std::str::FromStr;
 use nagori_values::{scan, TIME};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::board::Divider;
-use crate::error::Error;
-use crate::units::Ps;
+use crate::divide::Divider;
+use crate::units::{Ps, UnitError};
 
 /// Picoseconds in a second.
 const PS_PER_SECOND: u64 = 1_000_000_000_000;
@@ -146,13 +145,13 @@ impl Period {
 
     /// The number of clocks that is exactly a length of time; otherwise the error names the nearest
     /// lengths that are whole clocks.
-    pub fn whole_clocks(self, length: Ps) -> Result<u64, Error> {
+    pub fn whole_clocks(self, length: Ps) -> Result<u64, PartOfClock> {
         let n = self.edge_from(length);
         let above = self.edge(n);
         if above == length {
             return Ok(n);
         }
-        Err(Error::PartOfClock {
+        Err(PartOfClock {
             length,
             clock: self,
             below: self.edge(n - 1),
@@ -166,6 +165,20 @@ impl Period {
         let (ticks, ps) = (PS_PER_SECOND as u128 * den as u128, num as u128);
         ((ticks + ps / 2) / ps) as u64
     }
+}
+
+/// A length of time that must be a whole number of clocks, but is not.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{length} is no whole number of clocks of {clock}: the nearest that are one are {below} and {above}")]
+pub struct PartOfClock {
+    /// The length.
+    pub length: Ps,
+    /// The clock.
+    pub clock: Period,
+    /// The longest shorter length of whole clocks.
+    pub below: Ps,
+    /// The shortest longer length of whole clocks.
+    pub above: Ps,
 }
 
 const fn gcd(mut a: u128, mut b: u128) -> u128 {
@@ -257,8 +270,8 @@ pub fn frequency(text: &str) -> Option<(u64, u64)> {
 }
 
 impl FromStr for Period {
-    type Err = Error;
-    fn from_str(text: &str) -> Result<Period, Error> {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Period, UnitError> {
         let time = || {
             let (num, den, unit) = quantity(text)?;
             let scale = TIME.unit(unit)?;
@@ -268,7 +281,7 @@ impl FromStr for Period {
             Some((num, den)) => Period::of_hz(num, den),
             None => time(),
         };
-        period.ok_or_else(|| Error::Period(text.to_owned()))
+        period.ok_or_else(|| UnitError::Period(text.to_owned()))
     }
 }
 
@@ -385,6 +398,15 @@ mod tests {
         ] {
             assert!(bad.parse::<Period>().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn clocks_round_up() {
+        let p = Period::of_ps(5000).unwrap();
+        assert_eq!(p.edge_from(Ps::from_ns(1000)), 200);
+        assert_eq!(p.edge_from(Ps(5001)), 2);
+        assert_eq!(p.edge_from(Ps::ZERO), 0);
+        assert_eq!(p.edge(1480), Ps::from_ns(7400));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::Error;
 use crate::units::Ps;
 
 /// Direction of a request.
@@ -25,6 +26,24 @@ pub struct Request {
     pub kind: Kind,
     /// Length, 1 to 64 bytes inside one 64-byte line.
     pub bytes: u32,
+}
+
+impl Request {
+    /// An error unless a memory of `capacity` bytes can have such a request.
+    pub(crate) fn check(&self, capacity: u64) -> Result<(), Error> {
+        let (addr, bytes) = (self.addr, self.bytes);
+        if bytes == 0 || bytes > 64 || addr % 64 + u64::from(bytes) > 64 {
+            return Err(Error::Size { addr, bytes });
+        }
+        if addr >= capacity || capacity - addr < u64::from(bytes) {
+            return Err(Error::OutOfRange {
+                addr,
+                bytes,
+                capacity,
+            });
+        }
+        Ok(())
+    }
 }
 
 /// Answer to a submission.

@@ -9,7 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::board::Divider;
+use crate::divide::Divider;
 use crate::error::Error;
 use crate::wear::mix;
 
@@ -81,7 +81,7 @@ impl StartGap {
     /// Loads saved registers; `self` must be new.
     pub(crate) fn load(&mut self, s: SavedGap) -> Result<(), Error> {
         let n = self.params.region_lines;
-        crate::saved::counts([s.moves])?;
+        crate::checks::counts([s.moves])?;
         self.moves = s.moves;
         for (i, start, gap, writes) in s.regions {
             let r = usize::try_from(i)
@@ -89,7 +89,7 @@ impl StartGap {
                 .and_then(|i| self.regions.get_mut(i));
             let fine = start < n && gap <= n && writes < u32::MAX;
             let Some(r) = r.filter(|_| fine) else {
-                return crate::saved::ensure(false, "registers of wear levelling");
+                return crate::checks::ensure(false, "registers of wear levelling");
             };
             *r = Registers { start, gap, writes };
         }

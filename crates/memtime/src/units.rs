@@ -1,4 +1,4 @@
-//! Units of time. All times are integers; [`Period`] converts them to counts of clocks and is the
+//! Units of time. All times are integers; [`Period`](crate::Period) converts them to counts of clocks and is the
 //! only place that rounds.
 
 use std::fmt;
@@ -8,8 +8,18 @@ use std::str::FromStr;
 use nagori_values::TIME;
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
-use crate::period::Period;
+/// Text that is no time, or no clock.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnitError {
+    /// Text that is not a time.
+    #[error("'{0}' is not a time: write a number and one of s, ms, us, ns, ps (\"1000 ns\"), a whole number of \
+        picoseconds")]
+    Time(String),
+    /// Text that is not the period of a clock.
+    #[error("'{0}' is not a clock: write its period or its frequency with a unit, as a decimal or a fraction (\"5 \
+        ns\", \"937.5 ps\", \"200/3 MHz\"), 1 THz at most")]
+    Period(String),
+}
 
 /// A time or a duration in picoseconds. Serialises as the plain number.
 #[derive(
@@ -59,13 +69,6 @@ impl Ps {
         self.0 as f64 * 1e-12
     }
 
-    /// The number of the first clock edge at or after this time: durations
-    /// round up, so that a device never gets less time than asked for.
-    #[inline]
-    pub const fn clocks_ceil(self, period: Period) -> u64 {
-        period.edge_from(self)
-    }
-
     /// `self + other`, or [`Ps::NEVER`].
     pub const fn saturating_add(self, other: Ps) -> Ps {
         Ps(self.0.saturating_add(other.0))
@@ -111,9 +114,11 @@ impl fmt::Display for Ps {
 /// Reads "1000 ns", "7.4us", "13.75 ns". The unit is required, and the value
 /// must be a whole number of picoseconds.
 impl FromStr for Ps {
-    type Err = Error;
-    fn from_str(s: &str) -> Result<Ps, Error> {
-        let ps = TIME.value(s, None).map_err(|_| Error::Time(s.to_owned()))?;
+    type Err = UnitError;
+    fn from_str(s: &str) -> Result<Ps, UnitError> {
+        let ps = TIME
+            .value(s, None)
+            .map_err(|_| UnitError::Time(s.to_owned()))?;
         Ok(Ps(ps))
     }
 }
@@ -213,14 +218,5 @@ mod tests {
         }
         let e = read("true").err().unwrap().to_string();
         assert!(e.contains("expected a time with its unit"), "{e}");
-    }
-
-    #[test]
-    fn clocks_round_up() {
-        let p = Period::of_ps(5000).unwrap();
-        assert_eq!(Ps::from_ns(1000).clocks_ceil(p), 200);
-        assert_eq!(Ps(5001).clocks_ceil(p), 2);
-        assert_eq!(Ps::ZERO.clocks_ceil(p), 0);
-        assert_eq!(p.edge(1480), Ps::from_ns(7400));
     }
 }

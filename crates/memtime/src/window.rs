@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 use serde::{de::DeserializeOwned, Serialize};
 use serde_json::Value;
 
-use crate::dram::Issued;
+use crate::command::Issued;
 use crate::error::Error;
 use crate::model::{Counters, MemoryModel, ModelStats, RegionStats};
 use crate::request::{Kind, Request};
@@ -37,7 +37,7 @@ impl Window {
 
     /// A window of `depth` requests with these ends.
     pub fn load(depth: usize, ends: Vec<Ps>) -> Result<Window, Error> {
-        crate::saved::times(ends.iter().copied(), "requests under way")?;
+        crate::checks::times(ends.iter().copied(), "requests under way")?;
         let mut w = Window::new(depth);
         w.ends.extend(ends.into_iter().map(Reverse));
         Ok(w)
@@ -106,22 +106,6 @@ pub(crate) fn distinct(mut ids: Vec<u64>) -> Vec<u64> {
     ids.sort_unstable();
     ids.dedup();
     ids
-}
-
-/// Checks a request against a memory of `capacity` bytes.
-pub(crate) fn check(r: &Request, capacity: u64) -> Result<(), Error> {
-    let (addr, bytes) = (r.addr, r.bytes);
-    if bytes == 0 || bytes > 64 || addr % 64 + u64::from(bytes) > 64 {
-        return Err(Error::Size { addr, bytes });
-    }
-    if addr >= capacity || capacity - addr < u64::from(bytes) {
-        return Err(Error::OutOfRange {
-            addr,
-            bytes,
-            capacity,
-        });
-    }
-    Ok(())
 }
 
 /// Counts an accepted request.

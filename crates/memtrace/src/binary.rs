@@ -24,8 +24,7 @@
 use nagori_memtime::request::Kind;
 use nagori_memtime::Ps;
 
-use crate::record::{Record, Times, LINE};
-use crate::text::MAX_BYTES;
+use crate::record::{Record, Times, LINE, MAX_BYTES};
 
 /// First bytes of a file.
 pub const MAGIC: [u8; 8] = [0x8f, b'N', b'G', b'T', b'R', b'C', 0x0d, 0x0a];

@@ -15,8 +15,8 @@ use std::io::{self, Write};
 
 use nagori_memtime::request::Kind;
 
+use crate::line::Wrong;
 use crate::record::{Record, LINE};
-use crate::text::Wrong;
 
 /// One transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

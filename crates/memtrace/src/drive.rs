@@ -436,7 +436,7 @@ pub fn run(
         answered,
         to,
         clock: d.arrivals.clock,
-        cycles: (to - from).clocks_ceil(d.arrivals.clock),
+        cycles: d.arrivals.clock.edge_from(to - from),
         delayed: d.arrivals.delayed,
         longest_delay: d.arrivals.longest_delay,
         read_latency: d.read.summary(),

@@ -1,9 +1,7 @@
-//! The formats of traces, and how they are recognised.
+//! The formats of traces.
 
 use std::fmt;
 use std::str::FromStr;
-
-use crate::{binary, gem5, text};
 
 /// A trace format. Sources: the readers of Ramulator 2 (`LoadStoreTrace`,
 /// `ReadWriteTrace`), DRAMsim3 (`TraceBasedCPU`), NVMain (`NVMainTraceReader`)
@@ -24,7 +22,7 @@ pub enum Format {
     Gem5Text,
     /// Line transfers of a machine's bus, see [`crate::bus`].
     Bus,
-    /// Our compact binary format, see [`binary`].
+    /// Our compact binary format, see [`crate::binary`].
     Nagori,
 }
 
@@ -85,34 +83,6 @@ impl Format {
     pub const fn has_lengths(self) -> bool {
         matches!(self, Format::Gem5 | Format::Gem5Text | Format::Nagori)
     }
-
-    /// The format of a (decompressed) file that begins with `head`. Each is recognised by a magic
-    /// number or by the form of the first line that is not blank.
-    pub fn detect(head: &[u8]) -> Option<Format> {
-        if head.starts_with(&binary::MAGIC) {
-            return Some(Format::Nagori);
-        }
-        if head.starts_with(&gem5::MAGIC) {
-            return Some(Format::Gem5);
-        }
-        let line = first_line(head);
-        if line.is_empty() {
-            return None;
-        }
-        if text::is_nvmain_version(line) {
-            return Some(Format::Nvmain);
-        }
-        Format::ALL
-            .into_iter()
-            .filter(|f| f.is_text())
-            .find(|&f| text::fits(f, line))
-    }
-}
-
-/// The first line of a text that is not blank, trimmed; empty if there is none.
-pub(crate) fn first_line(text: &[u8]) -> &[u8] {
-    let mut lines = text.split(|&b| b == b'\n').map(|l| l.trim_ascii());
-    lines.find(|l| !l.is_empty()).unwrap_or_default()
 }
 
 impl fmt::Display for Format {

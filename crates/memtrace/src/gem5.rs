@@ -7,8 +7,8 @@ use nagori_memtime::request::Kind;
 use nagori_memtime::Ps;
 
 use crate::binary::{put_varint, varint};
-use crate::record::Record;
-use crate::text::{Line, MAX_BYTES};
+use crate::line::Line;
+use crate::record::{Record, MAX_BYTES};
 
 /// First bytes of a file.
 pub const MAGIC: [u8; 4] = *b"gem5";

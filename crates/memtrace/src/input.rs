@@ -10,8 +10,9 @@ use nagori_memtime::Ps;
 
 use crate::binary;
 use crate::bus;
+use crate::detect::first_line;
 use crate::error::{Error, Place};
-use crate::format::{first_line, Compression, Format};
+use crate::format::{Compression, Format};
 use crate::gem5;
 use crate::members::{is_trailing, Members};
 use crate::record::{Record, Source, Times};

@@ -16,12 +16,14 @@
 pub mod binary;
 pub mod bus;
 pub mod convert;
+mod detect;
 pub mod drive;
 pub mod error;
 pub mod format;
 pub mod gem5;
 pub mod gen;
 pub mod input;
+mod line;
 pub mod lines;
 pub mod measure;
 mod members;

@@ -20,6 +20,8 @@ pub struct Record {
 
 /// Length of an access in formats that do not give one.
 pub const LINE: u32 = 64;
+/// Longest access.
+pub const MAX_BYTES: u32 = 1 << 20;
 
 /// Unit of [`Record::time`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,11 @@
 //! The text formats: one access per line.
 
-use std::fmt;
-
 use nagori_memtime::request::Kind;
 
 use crate::bus;
 use crate::format::Format;
-use crate::record::{Record, LINE};
+pub use crate::line::{Line, Wrong};
+use crate::record::{Record, LINE, MAX_BYTES};
 
 /// Turns a DRAM address vector (channel first, column in bursts) into an address; the error says
 /// what is wrong with it.
@@ -21,38 +20,6 @@ const MAX_LEVELS: usize = 16;
 const DRAMSIM3_WRITES: [&[u8]; 4] = [b"WRITE", b"write", b"P_MEM_WR", b"BOFF"];
 /// Operations that are reads; DRAMsim3 takes everything else for a read, we do not.
 const DRAMSIM3_READS: [&[u8]; 4] = [b"READ", b"read", b"P_MEM_RD", b"P_FETCH"];
-
-/// Content of a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Line {
-    /// An access.
-    Record(Record),
-    /// A packet of gem5 that is neither a read nor a write request.
-    Other,
-}
-
-/// Why a line is no record of a format.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wrong {
-    /// It ends before all fields have come; the ones that are there are right.
-    Short(String),
-    /// A field that the format does not have there.
-    Field(String),
-}
-
-impl fmt::Display for Wrong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Wrong::Short(what) | Wrong::Field(what) => f.write_str(what),
-        }
-    }
-}
-
-impl From<String> for Wrong {
-    fn from(what: String) -> Wrong {
-        Wrong::Field(what)
-    }
-}
 
 /// Reads one line without its end. If `compose` is `None`, only the form of address vectors is
 /// checked.
@@ -243,9 +210,6 @@ fn gem5(line: &[u8]) -> Result<Line, Wrong> {
         .ok_or_else(|| format!("a size of {size} bytes (1 to {MAX_BYTES} are possible)"))?;
     Ok(Line::Record(record(kind, addr, bytes, time)))
 }
-
-/// Longest access.
-pub const MAX_BYTES: u32 = 1 << 20;
 
 fn record(kind: Kind, addr: u64, bytes: u32, time: u64) -> Record {
     Record {

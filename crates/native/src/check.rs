@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use nagori_epoch::Variant;
 
+use crate::counter::What;
 use crate::host::System;
 use crate::processors::{self, Processor};
-use crate::source::perf::{self, check_variant, explain, persist, Layer, Perf, Target, What};
+use crate::source::perf::{self, check_variant, explain, persist, Layer, Perf, Target};
 use crate::source::Unusable;
 
 /// One thing that was looked at.

@@ -3,8 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::processors::UncoreEvent;
-use crate::source::perf::What;
+use crate::counter::{UncoreEvent, What};
 
 /// Where the kernel shows the devices of perf_event.
 pub const DEVICES: &str = "sys/bus/event_source/devices";

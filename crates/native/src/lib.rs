@@ -18,6 +18,7 @@
 
 pub mod calibrate;
 pub mod check;
+pub mod counter;
 pub mod foreign;
 pub mod host;
 pub mod method;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use crate::counter::UncoreEvent;
 use crate::host::Processor as Host;
 
 /// Which events give the counts, for one or several processors.
@@ -70,33 +71,6 @@ pub struct Uncore {
     pub reads: Option<UncoreEvent>,
     /// Lines written to memory.
     pub writes: Option<UncoreEvent>,
-}
-
-/// A counter of each device whose name begins alike.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct UncoreEvent {
-    /// What the names of the devices begin with.
-    pub pmu: String,
-    /// An event that the kernel names, with its code.
-    #[serde(default)]
-    pub event: Option<String>,
-    /// The fields of its code, for an event that the kernel does not name.
-    #[serde(default)]
-    pub fields: BTreeMap<String, u64>,
-}
-
-impl UncoreEvent {
-    /// As perf writes it.
-    pub fn text(&self) -> String {
-        let fields = self.fields.iter().map(|(f, v)| format!("{f}={v:#x}"));
-        self.event
-            .clone()
-            .into_iter()
-            .chain(fields)
-            .collect::<Vec<_>>()
-            .join(",")
-    }
 }
 
 #[derive(Deserialize)]

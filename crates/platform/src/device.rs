@@ -1,66 +1,17 @@
 //! The interface of a device, and its view of the machine.
 
 use crate::clock::Ps;
+pub use crate::fault::{part, BusFault};
 use crate::fdt::Node;
 use crate::iomap::{IoMap, Pieces};
+pub use crate::state::{DeviceState, StateError};
 use nagori_hart::world::{DeviceDeed, DeviceEvent, DevicePlace};
 use nagori_iomap::Access;
 use nagori_ram::GuestRam;
-use serde::{de::DeserializeOwned, Deserialize, Serialize};
+use serde::{Deserialize, Serialize};
 use std::any::Any;
 use std::cell::RefCell;
 use std::sync::Arc;
-
-/// A device access that has no result; the hart takes an access fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum BusFault {
-    /// No device answers at this address.
-    #[error("no device at {addr:#x} ({size} bytes)")]
-    Unmapped {
-        /// Physical address.
-        addr: u64,
-        /// Size of the access in bytes.
-        size: u8,
-    },
-    /// The address is not a multiple of the size.
-    #[error("misaligned access of {size} bytes at {addr:#x}")]
-    Misaligned {
-        /// Physical address.
-        addr: u64,
-        /// Size of the access in bytes.
-        size: u8,
-    },
-    /// The device has no access of this size there.
-    #[error("{device} has no access of {size} bytes at offset {offset:#x}")]
-    Width {
-        /// Kind of the device.
-        device: &'static str,
-        /// Offset in the device's range.
-        offset: u64,
-        /// Size of the access in bytes.
-        size: u8,
-    },
-}
-
-impl BusFault {
-    /// An error unless an access to a device has one of some sizes in bytes.
-    pub fn unless_size(
-        allowed: &[u8],
-        device: &'static str,
-        offset: u64,
-        size: u8,
-    ) -> Result<(), BusFault> {
-        if allowed.contains(&size) {
-            Ok(())
-        } else {
-            Err(BusFault::Width {
-                device,
-                offset,
-                size,
-            })
-        }
-    }
-}
 
 /// A request of the guest to the power supply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -344,82 +295,6 @@ impl DeviceCx<'_> {
     }
 }
 
-/// Saved state of one device.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct DeviceState {
-    /// [`Device::kind`] of the device that wrote it.
-    pub kind: String,
-    /// Version of the layout of `data`.
-    pub version: u32,
-    /// The device's fields.
-    pub data: serde_json::Value,
-}
-
-/// Saved state that does not match the device.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum StateError {
-    /// The state was written by something else.
-    #[error("state of `{found}` version {found_version} given to `{expected}`, which reads version {expected_version}")]
-    Kind {
-        /// Kind in the state.
-        found: String,
-        /// Version in the state.
-        found_version: u32,
-        /// Kind of the device.
-        expected: &'static str,
-        /// Version that the device reads.
-        expected_version: u32,
-    },
-    /// The fields do not have the right form or range.
-    #[error("state of `{kind}`: {problem}")]
-    Content {
-        /// Kind of the device.
-        kind: &'static str,
-        /// What is wrong.
-        problem: String,
-    },
-    /// The saved machine had other devices.
-    #[error("the state has {found} devices, the machine {expected}")]
-    Devices {
-        /// Number in the state.
-        found: usize,
-        /// Number in the machine.
-        expected: usize,
-    },
-}
-
-impl DeviceState {
-    /// Packs a plain struct.
-    pub fn pack<T: Serialize>(kind: &'static str, version: u32, data: &T) -> DeviceState {
-        let data = serde_json::to_value(data).expect("plain structs have a JSON form");
-        DeviceState {
-            kind: kind.into(),
-            version,
-            data,
-        }
-    }
-
-    /// Unpacks a plain struct, checking kind and version.
-    pub fn unpack<T: DeserializeOwned>(
-        &self,
-        kind: &'static str,
-        version: u32,
-    ) -> Result<T, StateError> {
-        if self.kind != kind || self.version != version {
-            return Err(StateError::Kind {
-                found: self.kind.clone(),
-                found_version: self.version,
-                expected: kind,
-                expected_version: version,
-            });
-        }
-        serde_json::from_value(self.data.clone()).map_err(|e| StateError::Content {
-            kind,
-            problem: e.to_string(),
-        })
-    }
-}
-
 /// The place of a device: for its device-tree node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placement {
@@ -509,12 +384,4 @@ pub(crate) fn merge(old: u64, byte: u64, size: u8, value: u64) -> u64 {
     let shift = byte * 8;
     let mask = ((1u64 << (size * 8)) - 1) << shift;
     (old & !mask) | ((value << shift) & mask)
-}
-
-/// The part of a 64-bit register that a read of `size` bytes sees.
-pub fn part(whole: u64, byte: u64, size: u8) -> u64 {
-    if size == 8 {
-        return whole;
-    }
-    (whole >> (byte * 8)) & ((1u64 << (size * 8)) - 1)
 }

@@ -1,8 +1,8 @@
 //! The table that translates I/O addresses, as a part of the bus: in front of the devices, and in the other direction
 //! between devices and memory. Its rules are those of `nagori-iomap`.
 
-use crate::control::{ControlError, Fixed};
-use crate::device::StateError;
+use crate::control::{iomap_command, ControlError, Fixed};
+use crate::state::StateError;
 use nagori_config::MachineConfig;
 use nagori_iomap::{Access, Answer, Entry, Error, Kind, Replacement, Rights, SavedTable, Table};
 use serde::{Deserialize, Serialize};
@@ -14,18 +14,6 @@ pub const MACHINE: u8 = 3;
 const SOURCES: usize = 32;
 /// Value of registers for something that does not exist.
 const NOTHING: u64 = u64::MAX;
-
-/// Values of the register IOMAP_COMMAND.
-pub mod command {
-    /// Writes the entry at IOMAP_PLACE.
-    pub const WRITE: u64 = 1;
-    /// Writes it at a place that the table chooses, which IOMAP_PLACE then names.
-    pub const FILL: u64 = 2;
-    /// Empties IOMAP_PLACE.
-    pub const EMPTY: u64 = 3;
-    /// Puts the entry at IOMAP_PLACE into the registers of an entry; the size is 0 if there is none.
-    pub const SHOW: u64 = 4;
-}
 
 /// Physical addresses and lengths of a range that a device accesses.
 pub(crate) type Pieces = Vec<(u64, u64)>;
@@ -260,13 +248,13 @@ impl IoMap {
                 rights: s.rights,
             };
             match value {
-                command::WRITE => t.write(place, Some(entry)).map_err(refusal),
-                command::FILL => {
+                iomap_command::WRITE => t.write(place, Some(entry)).map_err(refusal),
+                iomap_command::FILL => {
                     s.place = t.fill(entry).map_err(refusal)? as u64;
                     Ok(())
                 }
-                command::EMPTY => t.write(place, None).map_err(refusal),
-                command::SHOW => {
+                iomap_command::EMPTY => t.write(place, None).map_err(refusal),
+                iomap_command::SHOW => {
                     let shown = *t.entries().get(place).ok_or(ControlError::Value)?;
                     let none = Entry {
                         vm: 0,

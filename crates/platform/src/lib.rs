@@ -12,9 +12,11 @@ pub mod clock;
 pub mod control;
 pub mod device;
 pub mod devices;
+mod fault;
 pub mod fdt;
 pub mod iomap;
 pub mod loader;
+mod state;
 pub mod tree;
 
 /// The path of a file in `tests/golden`.

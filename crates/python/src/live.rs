@@ -112,7 +112,7 @@ fn own(
             holders: vec![Box::new(&mut gate)],
             devices,
         };
-        let terminal = Terminal::new(&mut console, &job, None, Some(caller));
+        let terminal = Terminal::new(&mut console, job.console(), None, Some(caller));
         let (end, failed) = guest::run(&mut machine, &job, terminal, others, caller);
         let end = end?;
         failed.into_iter().next().map_or(Ok(end), Err)?

@@ -89,7 +89,7 @@ impl Port<'_> {
     }
 
     fn clocks(&self, t: Ps) -> u64 {
-        t.clocks_ceil(self.memory.params().clock)
+        self.memory.params().clock.edge_from(t)
     }
 }
 

@@ -1,17 +1,19 @@
 //! Runs software on a machine, with its console and host resources, to its end.
 
 use crate::caller::Caller;
-use crate::drive::{self, htif, BoxedService, Course, Loops, Signature, SignatureFile, Terminal};
+use crate::drive::{
+    self, htif, BoxedService, Console, Course, Loops, Signature, SignatureFile, Terminal,
+};
 use crate::end::End;
 use crate::error::{Context, Error, Interrupted, Result};
-use crate::nvmm::NvmmSpec;
+use crate::nvmm::{close_image, NvmmSpec};
 use crate::port::Port;
 use crate::power::{Cutter, PowerCuts};
 use crate::snapshot::{Saving, Taker};
+use crate::software;
 use nagori_config::Machine as Description;
 use nagori_machine::{Engine, Machine, Report};
-use nagori_platform::loader::{Plan, Software};
-use std::sync::Arc;
+use nagori_platform::loader::Plan;
 
 /// Addresses on which a bare-metal program and the host have agreed by names of symbols.
 #[derive(Debug, Clone, Default)]
@@ -67,6 +69,15 @@ impl Job {
         }
     }
 
+    /// What the console has to know of it.
+    pub fn console(&self) -> Console {
+        Console {
+            words: self.htif.words,
+            send_end: self.send_end,
+            prompted: self.prompted,
+        }
+    }
+
     /// What the loop has to know of it.
     pub fn course(&self) -> Course {
         Course {
@@ -80,16 +91,12 @@ impl Job {
         let mut machine = Machine::new(description).context("the machine cannot be built")?;
         machine.set_timed(self.timed);
         machine.set_warm_up(self.warm_up);
-        let software = Arc::new(Software {
-            plan: std::mem::take(&mut self.plan),
-            timed: self.timed,
-            tohost: self.htif.words.as_ref().map(|w| w.tohost),
-        });
         if let Some(image) = &self.nvmm {
             image.attach(&mut machine)?;
         }
-        load(&mut machine, &software.plan, false)?;
-        machine.set_software(Some(software));
+        let plan = std::mem::take(&mut self.plan);
+        let tohost = self.htif.words.as_ref().map(|w| w.tohost);
+        software::install(&mut machine, plan, self.timed, tohost)?;
         Ok(machine)
     }
 }
@@ -135,14 +142,6 @@ pub fn run<'a>(
     (end, failed)
 }
 
-/// Ends the use of an image of NVMM, unless it could not be kept up to date: then it stays as it was at that moment.
-pub(crate) fn close_image(machine: &mut Machine) -> Result<()> {
-    match machine.check_image() {
-        Ok(()) => Ok(machine.close_nvmm()?),
-        Err(_) => Ok(()),
-    }
-}
-
 /// Runs a job for its statistics, with a console of the caller's. An interruption is an error,
 /// since there is no result.
 pub fn measure(
@@ -155,31 +154,13 @@ pub fn measure(
     machine.set_timed(job.timed);
     machine.set_warm_up(job.warm_up);
     machine.set_engine(job.engine)?;
-    load(&mut machine, &job.plan, false)?;
-    let mut services: [BoxedService<'_>; 1] = [Box::new(Terminal::new(port, job, None, None))];
+    software::load(&mut machine, &job.plan, false)?;
+    let mut services: [BoxedService<'_>; 1] =
+        [Box::new(Terminal::new(port, job.console(), None, None))];
     let end = drive::drive(&mut machine, &mut services, caller, job.course())?;
     drop(services);
     if let End::Signal(n) = end {
         return Err(Interrupted(n).into());
     }
     Ok((end, machine.report()))
-}
-
-/// Loads the software into memory and sets the harts to its entry; `again`: over what a guest has
-/// left.
-pub fn load(machine: &mut Machine, plan: &Plan, again: bool) -> Result<()> {
-    let base = machine.config().memory.base;
-    plan.apply(machine.ram(), base)?;
-    for s in &plan.segments {
-        let filled = s.bytes.len() as u64;
-        // New memory is zero; after a restart it contains what the guest has left.
-        if again && s.memory_size > filled {
-            let from = s.addr - base + filled;
-            machine.ram().fill(from, s.memory_size - filled, 0)?;
-        }
-        machine.memory_written(s.addr, s.memory_size);
-    }
-    let e = plan.entry;
-    machine.start_at(e.pc, e.a1, e.a2);
-    Ok(())
 }

@@ -1,5 +1,6 @@
 //! Images of NVMM that outlive a run.
 
+use crate::disks::DiskSpec;
 use crate::error::{Error, Result};
 use nagori_config::Machine as Description;
 use nagori_disk::Writes;
@@ -25,7 +26,7 @@ pub(crate) type State = ([u64; 2], u64);
 impl NvmmSpec {
     /// Parses `FILE[,ro][,overlay=FILE|temp]`.
     pub fn parse(text: &str) -> Result<NvmmSpec, String> {
-        let disk = crate::devices::DiskSpec::parse(text)?;
+        let disk = DiskSpec::parse(text)?;
         Ok(NvmmSpec {
             file: disk.file,
             writes: disk.writes,
@@ -119,5 +120,12 @@ impl NvmmSpec {
             )));
         }
         Ok(machine.attach_nvmm(image, self.how(), ImageContent::OfMachine)?)
+    }
+}
+/// Ends the use of an image of NVMM, unless it could not be kept up to date: then it stays as it was at that moment.
+pub(crate) fn close_image(machine: &mut Machine) -> Result<()> {
+    match machine.check_image() {
+        Ok(()) => Ok(machine.close_nvmm()?),
+        Err(_) => Ok(()),
     }
 }

@@ -3,11 +3,11 @@
 use crate::caller::Caller;
 use crate::choice::MachineChoice;
 use crate::devices::{Devices, DiskSpec, NetSpec, ShareSpec};
+use crate::drive::BoxedService;
 use crate::error::{Context, Error, Result};
-use crate::guest;
 use crate::image;
 use crate::nvmm::{self, NvmmSpec};
-use crate::program::{Captured, Executable, Loaded, Mount, Program, Run, Running, LABEL_READY};
+use crate::program::{Executable, Mount, LABEL_READY};
 use crate::rtc::{self, Rtc};
 use crate::snapshot::cache;
 use crate::software::{self, Software, ROOT_DISK};
@@ -420,24 +420,10 @@ impl<'a> Session<'a> {
         self.options.placement != Placement::Dram
     }
 
-    /// Runs a program to its end, and keeps its output.
-    pub fn run(&self, program: Program) -> Result<Run> {
-        let mut captured = Captured::default();
-        let run = self.start(&program.load()?)?.wait(&mut captured)?;
-        Ok(Run {
-            output: captured,
-            ..run
-        })
-    }
-
     /// A machine whose agent waits for a program, in functional mode, connected to the host.
-    pub fn start(&self, program: &Loaded) -> Result<Running<'_, 'a>> {
-        self.options.suits(program.executable())?;
+    pub(crate) fn waiting(&self) -> Result<(Machine, Vec<BoxedService<'a>>)> {
         let mut m: Machine = self.booted()?;
         m.set_engine(self.options.engine)?;
-        if let Some(method) = program.program.method {
-            m.set_method(method)?;
-        }
         if let Some(clock) = self.clock() {
             m.set_rtc(clock);
         }
@@ -445,7 +431,7 @@ impl<'a> Session<'a> {
             image.go_on(&mut m, state)?;
         }
         let services = self.options.devices.connect(&mut m, self.caller)?;
-        Running::new(self, program.clone(), (m, services))
+        Ok((m, services))
     }
 
     /// A machine whose agent waits for a job, with the interpreter, connected to nothing.
@@ -466,7 +452,7 @@ impl<'a> Session<'a> {
     /// Boots a machine again after a power cut.
     pub(crate) fn start_anew(&self, m: &mut Machine) -> Result<()> {
         m.set_timed(false);
-        guest::load(m, &self.plan, true)
+        software::load(m, &self.plan, true)
     }
 
     pub(crate) fn caller(&self) -> &'a dyn Caller {

@@ -3,11 +3,13 @@
 use crate::error::{Context, Error, Result};
 use nagori_config::Machine as Description;
 use nagori_image::GuestImage;
+use nagori_machine::Machine;
 use nagori_platform::bus::Bus;
 use nagori_platform::loader::{self, FileData, LinuxFiles, Plan, RamRange, Role};
 use nagori_platform::tree;
 use nagori_ram::GuestRam;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Where the kernel's messages go.
 const CONSOLE: &str = "console=ttyS0";
@@ -222,6 +224,36 @@ fn add_script(initramfs: &mut FileData, command: &str) -> Result<()> {
     let aligned = initramfs.bytes.len().next_multiple_of(4);
     initramfs.bytes.resize(aligned, 0);
     initramfs.bytes.extend(archive);
+    Ok(())
+}
+
+/// Loads the software into memory and sets the harts to its entry; `again`: over what a guest has
+/// left.
+pub fn load(machine: &mut Machine, plan: &Plan, again: bool) -> Result<()> {
+    let base = machine.config().memory.base;
+    plan.apply(machine.ram(), base)?;
+    for s in &plan.segments {
+        let filled = s.bytes.len() as u64;
+        // New memory is zero; after a restart it contains what the guest has left.
+        if again && s.memory_size > filled {
+            let from = s.addr - base + filled;
+            machine.ram().fill(from, s.memory_size - filled, 0)?;
+        }
+        machine.memory_written(s.addr, s.memory_size);
+    }
+    let e = plan.entry;
+    machine.start_at(e.pc, e.a1, e.a2);
+    Ok(())
+}
+
+/// As [`load`], and a restart loads it again; `tohost` is the address by which a bare-metal program ends.
+pub fn install(machine: &mut Machine, plan: Plan, timed: bool, tohost: Option<u64>) -> Result<()> {
+    load(machine, &plan, false)?;
+    machine.set_software(Some(Arc::new(loader::Software {
+        plan,
+        timed,
+        tohost,
+    })));
     Ok(())
 }
 

@@ -179,7 +179,7 @@ fn services_hold_restart_and_fail() {
         holders: vec![Box::new(&mut counts)],
         devices: Vec::new(),
     };
-    let terminal = Terminal::new(&mut port, &job, None, None);
+    let terminal = Terminal::new(&mut port, job.console(), None, None);
     let (end, failed) = run(&mut m, &job, terminal, others, &());
     let e = end.unwrap_err();
     assert!(matches!(&e, Error::Service(s) if s.is::<Enough>()), "{e:?}");
@@ -220,7 +220,7 @@ fn a_run_goes_on_from_where_it_was_saved() {
         devices: Vec::new(),
     };
     let mut port = Capture::new(|_: &str| ());
-    let terminal = Terminal::new(&mut port, &job, None, None);
+    let terminal = Terminal::new(&mut port, job.console(), None, None);
     let (end, failed) = run(&mut m, &job, terminal, none(), &());
     assert_eq!((end.unwrap(), failed.len()), (End::Saved, 0));
     // After the turn that contained the instruction.
@@ -230,7 +230,7 @@ fn a_run_goes_on_from_where_it_was_saved() {
     let mut m = restore(&path, &[]).unwrap();
     let rest = Job::unattended(Plan::default());
     let mut port = Capture::new(|_: &str| ());
-    let terminal = Terminal::new(&mut port, &rest, None, None);
+    let terminal = Terminal::new(&mut port, rest.console(), None, None);
     let (end, _) = run(&mut m, &rest, terminal, none(), &());
     assert_eq!(end.unwrap(), End::Off(0));
     assert_eq!(m.instructions(), (1 << 25) + 8, "as without the snapshot");

@@ -17,7 +17,7 @@ use memory::Memory;
 use nagori_config::{Library, Machine as Description};
 use nagori_epoch::{Variant, Weight};
 use nagori_machine::{EpochReport, Report};
-use nagori_memtime::Ps;
+use nagori_memtime::{units::UnitError, Ps};
 use nagori_platform::loader::Plan;
 use nagori_terminal::numbers::count;
 use nagori_terminal::output::{self, Exit, Messages, SUCCESS};
@@ -105,8 +105,7 @@ pub struct EpochArgs {
 }
 
 fn epoch(text: &str) -> Result<Ps, String> {
-    text.parse()
-        .map_err(|e: nagori_memtime::Error| e.to_string())
+    text.parse().map_err(|e: UnitError| e.to_string())
 }
 
 /// How NVMM is emulated.

@@ -9,7 +9,7 @@ use nagori_platform::devices::ethmac::Ethmac;
 use nagori_platform::loader::Plan;
 use nagori_session::drive::{drive, BoxedService, Course, Peer, Service, Wishes};
 use nagori_session::software::{self, Software};
-use nagori_session::{guest, Caller, End, MachineChoice};
+use nagori_session::{Caller, End, MachineChoice};
 use nagori_terminal::output::Messages;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -189,7 +189,7 @@ fn booted(d: &Description, plan: &Plan, caller: &dyn Caller) -> anyhow::Result<M
     let mut m = Machine::new(d)?;
     m.set_timed(false);
     m.set_engine(Engine::best())?;
-    guest::load(&mut m, plan, false)?;
+    software::load(&mut m, plan, false)?;
     talk(&mut m, None, "", READY, caller)?;
     Ok(m)
 }
@@ -470,7 +470,7 @@ pub fn alone(
     let mut m = Machine::new(&d)?;
     m.set_timed(true);
     m.set_engine(Engine::best())?;
-    guest::load(&mut m, &plan, false)?;
+    software::load(&mut m, &plan, false)?;
     talk(&mut m, None, "", until, caller)
 }
 

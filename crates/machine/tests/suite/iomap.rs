@@ -3,8 +3,8 @@
 use crate::common::*;
 use nagori_config::{Library, Machine as Description};
 use nagori_machine::{Engine, Machine, Stop, TranslatorOptions};
+use nagori_platform::control::iomap_command as command;
 use nagori_platform::control::{ControlError, Fixed};
-use nagori_platform::iomap::command;
 use nagori_platform::tree;
 use nagori_snapshot::{Bytes, Meta, Snapshot};
 

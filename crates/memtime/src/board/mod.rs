@@ -69,7 +69,6 @@
 
 mod certain;
 mod changes;
-mod divide;
 mod engine;
 mod event;
 mod foresee;
@@ -86,7 +85,6 @@ mod timing;
 mod until;
 
 pub use certain::Arrived;
-pub use divide::Divider;
 pub use event::{Command, Op};
 pub use saved_controller::SavedController;
 

@@ -3,8 +3,8 @@
 use super::{Command, Controller, Op};
 use serde_json::Value;
 
-use crate::dram::spec::Command as Device;
-use crate::dram::Issued;
+use crate::command::Command as Device;
+use crate::command::Issued;
 use crate::error::Error;
 use crate::model::{
     BankStats, ChannelStats, CommandPart, Counters, Latency, MemoryModel, ModelStats, RegionStats,
@@ -169,14 +169,11 @@ impl MemoryModel for Controller {
     }
 
     fn save(&self) -> SavedModel {
-        SavedModel::Board(Box::new(Controller::save(self)))
+        SavedModel::new(Controller::save(self))
     }
 
     fn load(&mut self, s: SavedModel) -> Result<(), Error> {
-        match s {
-            SavedModel::Board(s) => self.resume(*s),
-            s => Err(s.foreign("board controller")),
-        }
+        self.resume(s.of("board controller")?)
     }
 
     fn set_command_log(&mut self, on: bool) -> Result<(), Error> {

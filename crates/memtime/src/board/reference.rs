@@ -139,7 +139,7 @@ impl Reference {
 
     fn added(&self, on: bool, t: Ps) -> u32 {
         if on {
-            t.clocks_ceil(self.p.clock) as u32
+            self.p.clock.edge_from(t) as u32
         } else {
             0
         }

@@ -61,7 +61,7 @@ impl Controller {
                 "it belongs to a board controller of other parameters".to_owned(),
             ));
         }
-        crate::saved::completions(&new.out.done)?;
+        crate::checks::completions(&new.out.done)?;
         *self = new;
         self.out.log = log;
         Ok(())
@@ -78,7 +78,7 @@ impl Controller {
         }
         let mut c = Controller::new(s.params)?;
         let banks = c.params.mapping.banks();
-        let end = Ps::MAX_TIME.clocks_ceil(c.params.clock);
+        let end = c.params.clock.edge_from(Ps::MAX_TIME);
         if let Err(part) = s.state.check(&Timing::new(&c.params), banks, end) {
             return fail(&format!("impossible state ({part})"));
         }
@@ -123,3 +123,5 @@ fn all_numbers_sane(v: &serde_json::Value, most: u64) -> bool {
         _ => true,
     }
 }
+
+crate::saved::saved!(SavedController, "board", "board controller");

@@ -124,7 +124,7 @@ fn run_reference(p: &BoardParams, steps: &[Step]) -> Outcome {
     let mut at = Ps::ZERO;
     for (i, s) in steps.iter().enumerate() {
         at += Ps(s.gap);
-        while m.clock < at.clocks_ceil(p.clock) {
+        while m.clock < p.clock.edge_from(at) {
             m.tick();
         }
         if let Some(method) = s.method {
@@ -161,7 +161,7 @@ fn run_submit(p: &BoardParams, steps: &[Step], end: u64) -> (Outcome, Controller
             assert!(t > at);
             at = t;
         }
-        at = at.max(p.clock.edge(at.clocks_ceil(p.clock)));
+        at = at.max(p.clock.edge(p.clock.edge_from(at)));
     }
     c.advance_to(p.clock.edge(end)).unwrap();
     let mut done = Vec::new();
@@ -442,7 +442,7 @@ proptest! {
             while let Submit::Busy(t) = c.submit(at, request(s, 1000 + i as u64)).unwrap() {
                 at = t;
             }
-            at = at.max(p.clock.edge(at.clocks_ceil(p.clock)));
+            at = at.max(p.clock.edge(p.clock.edge_from(at)));
         }
         let end = p.clock.edge(end);
         while let Some(t) = c.next_event().filter(|t| *t < end) {

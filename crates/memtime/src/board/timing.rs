@@ -35,7 +35,7 @@ pub(crate) struct Timing {
 impl Timing {
     /// From validated parameters.
     pub fn new(p: &BoardParams) -> Timing {
-        let clocks = |t: crate::units::Ps| t.clocks_ceil(p.clock);
+        let clocks = |t: crate::units::Ps| p.clock.edge_from(t);
         let fine = matches!(p.method, Method::Fine | Method::Extended);
         let coarse = p.method == Method::Coarse;
         let when = |on: bool, n: u64| if on { n } else { 0 };

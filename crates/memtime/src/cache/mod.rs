@@ -28,14 +28,14 @@ pub use saved::Saved;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use crate::dram::Issued;
+use crate::command::Issued;
 use crate::error::Error;
 use crate::model::{Change, CommandPart, Counters, Latency, MemoryModel, ModelStats, RegionStats};
 use crate::period::Period;
 use crate::request::{Completion, Kind, Request, Submit};
 use crate::saved::SavedModel;
 use crate::units::Ps;
-use crate::window::{check, count, set_logs, take_inner, take_logs};
+use crate::window::{count, set_logs, take_inner, take_logs};
 use tags::{Found, TagArray};
 use unwritten::Unwritten;
 
@@ -450,7 +450,7 @@ impl MemoryModel for Cache {
     }
 
     fn submit(&mut self, at: Ps, r: Request) -> Result<Submit, Error> {
-        check(&r, self.capacity())?;
+        r.check(self.capacity())?;
         self.advance_to(at)?;
         if self.unwritten.is_long() {
             let back = self.sides[BACK].model.unfinished_writes(self.latest)?;
@@ -626,14 +626,11 @@ impl MemoryModel for Cache {
     }
 
     fn save(&self) -> SavedModel {
-        SavedModel::Cache(Box::new(self.saved()))
+        SavedModel::new(self.saved())
     }
 
     fn load(&mut self, s: SavedModel) -> Result<(), Error> {
-        match s {
-            SavedModel::Cache(s) => self.resume(*s),
-            s => Err(s.foreign("cache")),
-        }
+        self.resume(s.of("cache")?)
     }
 
     fn set_command_log(&mut self, on: bool) -> Result<(), Error> {

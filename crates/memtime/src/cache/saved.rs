@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::tags::{SavedTags, Victim};
 use super::*;
-use crate::saved::{
+use crate::checks::{
     changes, completions, counters, counts, ensure, latency, now, same_fixed, same_members, times,
-    version, Asked, SavedModel,
+    version, Asked,
 };
+use crate::saved::SavedModel;
 use crate::window::Window;
 
 /// Version of the format written.
@@ -321,3 +322,5 @@ impl Cache {
         Ok(())
     }
 }
+
+crate::saved::saved!(Saved, "cache", "cache");

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::checks::ensure;
 use crate::error::Error;
-use crate::saved::ensure;
 
 /// An evicted block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,10 +1,11 @@
 //! The saved state of the link, with the memory behind it.
 
 use super::*;
-use crate::saved::{
+use crate::checks::{
     changes, completions, counters, ensure, latency, now, same_fixed, same_members, times, version,
-    Asked, SavedModel,
+    Asked,
 };
+use crate::saved::SavedModel;
 use crate::window::Window;
 
 /// Version of the format written.
@@ -167,3 +168,5 @@ impl Cxl {
         Ok(())
     }
 }
+
+crate::saved::saved!(Saved, "cxl", "cxl link");

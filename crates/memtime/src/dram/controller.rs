@@ -3,13 +3,14 @@
 use super::channel::{Channel, Rules};
 use super::energy::{Costs, Events};
 use super::expr::Expr;
-use super::lanes::{self, with_bursts, Lane, LaneMap, Lanes};
+use super::lanes::{self, with_bursts, DramLane, DramMap};
 use super::mapping::{Decoder, Place};
 use super::params::ControllerParams;
 use super::spec::{Command, DeviceSpec};
 use super::timing::Table;
 use super::Issued;
 use crate::error::Error;
+use crate::lanes::{Lane, Lanes};
 use crate::model::{
     BankStats, Change, ChannelStats, CommandPart, Counters, EnergyStats, Latency, MemoryModel,
     ModelStats, RegionStats,
@@ -166,7 +167,7 @@ impl Controller {
     }
 
     fn record(&mut self, what: String, from: String, to: String) {
-        let edge = self.latest.clocks_ceil(self.spec.clock);
+        let edge = self.spec.clock.edge_from(self.latest);
         self.changes.push(Change {
             at: self.spec.clock.edge(edge),
             what,
@@ -182,7 +183,7 @@ impl Controller {
     /// Events for energy since the start of the statistics.
     pub(super) fn events(&self) -> Events {
         let mut e = Events::default();
-        let start = self.from.clocks_ceil(self.spec.clock);
+        let start = self.spec.clock.edge_from(self.from);
         for c in &self.channels {
             for b in &c.count.banks {
                 e.activate += b.activations;
@@ -307,7 +308,7 @@ impl MemoryModel for Controller {
         self.check(at, &r)?;
         self.latest = self.latest.max(at);
         let (rules, period) = (&self.rules, self.spec.clock);
-        let clock = self.latest.clocks_ceil(period);
+        let clock = period.edge_from(self.latest);
         let access = self.access.into();
         Ok(with_bursts(&self.decoder, access, &r, |places| {
             let c = &mut self.channels[places[0].0.channel as usize];
@@ -327,7 +328,7 @@ impl MemoryModel for Controller {
         let access = self.access.into();
         with_bursts(&self.decoder, access, &r, |places| {
             let c = &mut self.channels[places[0].0.channel as usize];
-            let first = self.latest.clocks_ceil(period);
+            let first = period.edge_from(self.latest);
             let mut clock = first;
             c.run(clock, rules);
             while !c.admits(rules, r.kind, places) {
@@ -349,16 +350,19 @@ impl MemoryModel for Controller {
 
     fn lanes(&mut self) -> Option<Lanes<'_>> {
         let (decoder, rules) = (&self.decoder, &self.rules);
-        let lane = |channel| Lane {
-            channel,
-            rules,
-            decoder,
-            access: self.access.into(),
-            clock: self.spec.clock,
+        let (access, clock) = (self.access.into(), self.spec.clock);
+        let lane = |channel| -> Box<dyn Lane> {
+            Box::new(DramLane {
+                channel,
+                rules,
+                decoder,
+                access,
+                clock,
+            })
         };
         Some(Lanes {
             lanes: self.channels.iter_mut().map(lane).collect(),
-            map: LaneMap { decoder },
+            map: Box::new(DramMap { decoder }),
         })
     }
 
@@ -376,7 +380,7 @@ impl MemoryModel for Controller {
             return Err(Error::TooLate(t));
         }
         self.latest = self.latest.max(t);
-        let clock = self.latest.clocks_ceil(self.spec.clock);
+        let clock = self.spec.clock.edge_from(self.latest);
         for c in &mut self.channels {
             c.run(clock, &self.rules);
         }
@@ -494,14 +498,11 @@ impl MemoryModel for Controller {
     }
 
     fn save(&self) -> SavedModel {
-        SavedModel::Dram(Box::new(self.saved()))
+        SavedModel::new(self.saved())
     }
 
     fn load(&mut self, s: SavedModel) -> Result<(), Error> {
-        match s {
-            SavedModel::Dram(s) => self.resume(*s),
-            s => Err(s.foreign("general controller")),
-        }
+        self.resume(s.of("general controller")?)
     }
 
     fn set_command_log(&mut self, on: bool) -> Result<(), Error> {
@@ -513,7 +514,7 @@ impl MemoryModel for Controller {
 
     fn take_commands(&mut self, into: &mut Vec<Issued>) {
         // A channel without requests lags behind; its commands come first.
-        let clock = self.latest.clocks_ceil(self.spec.clock);
+        let clock = self.spec.clock.edge_from(self.latest);
         for c in &mut self.channels {
             c.run(clock, &self.rules);
         }

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::period::Period;
 use crate::units::Ps;
+use crate::units::UnitError;
 
 /// Deepest nesting of an expression.
 const MAX_DEPTH: u32 = 32;
@@ -121,7 +122,7 @@ impl Expr {
         };
         let v = match n {
             Node::Clocks(n) => Some(*n),
-            Node::Time(t) => i64::try_from(t.clocks_ceil(period)).ok(),
+            Node::Time(t) => i64::try_from(period.edge_from(*t)).ok(),
             Node::Name(s) => Some(lookup(s).ok_or_else(|| {
                 fail(format!(
                     "'{s}' is no timing of the device (in time for this use)"
@@ -283,7 +284,7 @@ impl Parser<'_> {
                 None => {
                     let text = self.text[start..self.at].to_owned();
                     self.at = before_unit;
-                    Err(self.error(&Error::Time(text).to_string()))
+                    Err(self.error(&UnitError::Time(text).to_string()))
                 }
             },
         }

@@ -1,13 +1,10 @@
-//! The channels of a controller as units of their own, for callers that compute them in several
-//! threads.
-//!
-//! Channels share nothing but the time of arrivals, so a channel's results follow from its requests
-//! and their arrivals alone.
+//! The channels of a controller as units of their own.
 
 use super::channel::{Channel, Rules};
 use super::mapping::{Decoder, Place};
 use super::params::Scheduler;
 use crate::error::Error;
+use crate::lanes::{Lane, LaneMap};
 use crate::period::Period;
 use crate::request::{Completion, Kind, Request};
 use crate::units::Ps;
@@ -61,30 +58,18 @@ pub(super) fn check(capacity: u64, at: Ps, r: &Request) -> Result<(), Error> {
     Ok(())
 }
 
-/// All channels of a memory, and the map of addresses to them. Made by
-/// [`MemoryModel::lanes`](crate::MemoryModel::lanes).
-pub struct Lanes<'m> {
-    /// The channels, in order.
-    pub lanes: Vec<Lane<'m>>,
-    /// Addresses and their channels.
-    pub map: LaneMap<'m>,
-}
-
 /// The map of addresses to channels.
 #[derive(Clone, Copy, Debug)]
-pub struct LaneMap<'m> {
+pub(super) struct DramMap<'m> {
     pub(super) decoder: &'m Decoder,
 }
 
-impl LaneMap<'_> {
-    /// Whether the memory can take a request at `at`; the errors are those of
-    /// [`MemoryModel::submit`](crate::MemoryModel::submit).
-    pub fn check(&self, at: Ps, r: &Request) -> Result<(), Error> {
+impl LaneMap for DramMap<'_> {
+    fn check(&self, at: Ps, r: &Request) -> Result<(), Error> {
         check(self.decoder.capacity(), at, r)
     }
 
-    /// Number of the channel that serves an address, which must be below the capacity.
-    pub fn lane(&self, addr: u64) -> usize {
+    fn lane(&self, addr: u64) -> usize {
         self.decoder.decode(addr).channel as usize
     }
 }
@@ -94,7 +79,7 @@ impl LaneMap<'_> {
 /// Requests are submitted in the order of their arrivals, as to the whole memory. Times of later
 /// requests need not be known: [`Lane::advance_to_room`] computes what happens until there is room
 /// for the next one.
-pub struct Lane<'m> {
+pub(super) struct DramLane<'m> {
     pub(super) channel: &'m mut Channel,
     pub(super) rules: &'m Rules,
     pub(super) decoder: &'m Decoder,
@@ -102,31 +87,24 @@ pub struct Lane<'m> {
     pub(super) clock: Period,
 }
 
-impl Lane<'_> {
-    /// Number of bursts that a request touches.
-    pub fn bursts(&self, r: &Request) -> u32 {
+impl Lane for DramLane<'_> {
+    fn bursts(&self, r: &Request) -> u32 {
         let first = r.addr & !(self.access - 1);
         (r.addr + u64::from(r.bytes) - first).div_ceil(self.access) as u32
     }
 
-    /// Whether requests of that kind with `bursts` bursts in all are accepted at any time from now
-    /// on, if no others of that kind come before.
-    pub fn has_room(&self, kind: Kind, bursts: u32) -> bool {
+    fn has_room(&self, kind: Kind, bursts: u32) -> bool {
         self.channel.has_room(kind, bursts)
     }
 
-    /// Whether a request that would be accepted at some time would also be at any later time, if no
-    /// other request comes before. It is not so if a queued write lets a full queue take a read.
-    pub fn keeps_room(&self) -> bool {
+    fn keeps_room(&self) -> bool {
         self.rules.params.scheduler != Scheduler::Ramulator2
     }
 
-    /// Advances to the first clock, from the edge at or after `from` on, in which the request would
-    /// be accepted, and returns its number. No other request may be submitted before this one.
-    pub fn advance_to_room(&mut self, from: Ps, r: &Request) -> u64 {
+    fn advance_to_room(&mut self, from: Ps, r: &Request) -> u64 {
         let (c, rules) = (&mut *self.channel, self.rules);
         with_bursts(self.decoder, self.access, r, |places| {
-            let mut clock = from.clocks_ceil(self.clock).max(c.now);
+            let mut clock = self.clock.edge_from(from).max(c.now);
             c.run(clock, rules);
             while !c.admits(rules, r.kind, places) {
                 clock = c.room_clock(rules);
@@ -136,19 +114,13 @@ impl Lane<'_> {
         })
     }
 
-    /// Processes everything before `t`. No request may arrive before it.
-    pub fn advance_to(&mut self, t: Ps) {
-        self.channel.run(t.clocks_ceil(self.clock), self.rules);
+    fn advance_to(&mut self, t: Ps) {
+        self.channel.run(self.clock.edge_from(t), self.rules);
     }
 
-    /// Submits a request that arrives at `at`, at which there must be room for it. It must have
-    /// passed [`LaneMap::check`] and belong to this channel.
-    ///
-    /// # Panics
-    /// If there is no room, or the address is that of another channel.
-    pub fn submit(&mut self, at: Ps, r: Request) {
+    fn submit(&mut self, at: Ps, r: Request) {
         let (c, rules) = (&mut *self.channel, self.rules);
-        c.run(at.clocks_ceil(self.clock), rules);
+        c.run(self.clock.edge_from(at), rules);
         with_bursts(self.decoder, self.access, &r, |places| {
             assert!(
                 c.is(places[0].0.channel) && c.admits(rules, r.kind, places),
@@ -158,8 +130,7 @@ impl Lane<'_> {
         });
     }
 
-    /// Moves the completions found so far to the end of `into`.
-    pub fn drain(&mut self, into: &mut Vec<Completion>) {
+    fn drain(&mut self, into: &mut Vec<Completion>) {
         into.append(&mut self.channel.done);
     }
 }

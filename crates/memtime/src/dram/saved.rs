@@ -8,9 +8,10 @@ use super::energy::Events;
 use super::expr::Expr;
 use super::params::ControllerParams;
 use super::spec::DeviceSpec;
+use crate::checks::{changes, digest, ensure, now, version};
 use crate::error::Error;
 use crate::model::EnergyStats;
-use crate::saved::{bad, changes, digest, ensure, now, version};
+use crate::saved::bad;
 use crate::stats::Change;
 use crate::units::Ps;
 
@@ -131,3 +132,5 @@ impl Controller {
         Ok(())
     }
 }
+
+crate::saved::saved!(Saved, "dram", "general controller");

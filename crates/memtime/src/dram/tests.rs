@@ -272,7 +272,7 @@ fn with_reference(d: &DeviceSpec, p: &ControllerParams, steps: &[Step], until: u
             }
         }
         loop {
-            while r.now < at.clocks_ceil(d.clock) {
+            while r.now < d.clock.edge_from(at) {
                 r.step();
             }
             if r.submit(at, q.id, q.kind, &places) {
@@ -368,7 +368,7 @@ pub(super) fn same(
     steps: &[Step],
 ) -> Result<(), TestCaseError> {
     let a = with_engine(c, steps, 2000);
-    let until = c.report(Ps::ZERO).to.clocks_ceil(d.clock);
+    let until = d.clock.edge_from(c.report(Ps::ZERO).to);
     let b = with_reference(d, p, steps, until);
     prop_assert_eq!(a.times, b.times);
     for (i, (x, y)) in a.log.iter().zip(&b.log).enumerate() {

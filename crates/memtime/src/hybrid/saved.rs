@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::*;
-use crate::saved::{bad, now, version};
+use crate::checks::{now, version};
+use crate::saved::bad;
 
 /// Version of the format written.
 const VERSION: u32 = 1;
@@ -50,3 +51,5 @@ impl Hybrid {
         Ok(())
     }
 }
+
+crate::saved::saved!(Saved, "hybrid", "flat hybrid");

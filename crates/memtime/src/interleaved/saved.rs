@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::*;
+use crate::checks::version;
 use crate::hybrid;
-use crate::saved::{bad, version};
+use crate::saved::bad;
 
 /// Version of the format written.
 const VERSION: u32 = 1;
@@ -43,3 +44,5 @@ impl Interleaved {
         self.ways.resume(s.ways)
     }
 }
+
+crate::saved::saved!(Saved, "interleaved", "interleaved memory");

@@ -338,7 +338,7 @@ impl Wear {
 
     /// Loads saved counters; `self` must be new.
     pub(crate) fn load(&mut self, s: SavedWear) -> Result<(), Error> {
-        use crate::saved::{ensure, MOST};
+        use crate::checks::{ensure, MOST};
         let lines = self.capacity >> self.line_shift;
         ensure(s.from <= Ps::MAX_TIME, "start of wear")?;
         self.from = s.from;

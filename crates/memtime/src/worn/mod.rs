@@ -344,7 +344,7 @@ impl MemoryModel for Worn {
             }
             return Ok(s);
         }
-        crate::window::check(&r, self.capacity)?;
+        r.check(self.capacity)?;
         if at > Ps::MAX_TIME {
             return Err(Error::TooLate(at));
         }
@@ -532,21 +532,18 @@ impl MemoryModel for Worn {
     }
 
     fn save(&self) -> SavedModel {
-        SavedModel::Worn(Box::new(self.saved()))
+        SavedModel::new(self.saved())
     }
 
     fn load(&mut self, s: SavedModel) -> Result<(), Error> {
-        match s {
-            SavedModel::Worn(s) => self.resume(*s),
-            s => Err(s.foreign("memory with wear")),
-        }
+        self.resume(s.of("memory with wear")?)
     }
 
     fn set_command_log(&mut self, on: bool) -> Result<(), Error> {
         self.inner.set_command_log(on)
     }
 
-    fn take_commands(&mut self, into: &mut Vec<crate::dram::Issued>) {
+    fn take_commands(&mut self, into: &mut Vec<crate::command::Issued>) {
         self.inner.take_commands(into);
     }
 

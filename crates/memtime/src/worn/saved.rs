@@ -1,10 +1,10 @@
 //! The saved state of a memory with its wear.
 
 use super::*;
-use crate::saved::{
-    bad, changes, completions, counts, ensure, same_fixed, same_members, times, version, Asked,
-    SavedModel,
+use crate::checks::{
+    changes, completions, counts, ensure, same_fixed, same_members, times, version, Asked,
 };
+use crate::saved::{bad, SavedModel};
 use crate::startgap::SavedGap;
 use crate::wear::SavedWear;
 
@@ -182,3 +182,5 @@ impl Levelling {
         })
     }
 }
+
+crate::saved::saved!(Saved, "worn", "memory with wear");

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::checks::{ensure, times, MOST};
 use crate::error::Error;
-use crate::saved::{ensure, times, MOST};
 use crate::units::Ps;
 use crate::wear::mix;
 

@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, VecDeque};
 use serde::{Deserialize, Serialize};
 
 use super::params::XpointMigration;
+use crate::checks::{ensure, times, MOST};
 use crate::error::Error;
-use crate::saved::{ensure, times, MOST};
 use crate::units::Ps;
 
 /// A block that moves.

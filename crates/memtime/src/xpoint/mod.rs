@@ -674,14 +674,11 @@ impl MemoryModel for Xpoint {
     }
 
     fn save(&self) -> SavedModel {
-        SavedModel::Xpoint(Box::new(self.saved()))
+        SavedModel::new(self.saved())
     }
 
     fn load(&mut self, s: SavedModel) -> Result<(), Error> {
-        match s {
-            SavedModel::Xpoint(s) => self.resume(*s),
-            s => Err(s.foreign("xpoint DIMM")),
-        }
+        self.resume(s.of("xpoint DIMM")?)
     }
 
     fn parameters(&self) -> Vec<(String, String)> {

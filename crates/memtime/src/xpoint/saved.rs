@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::*;
-use crate::saved::{
-    bad, changes, completions, counts, ensure, latency, now, same_fixed, times, version,
+use crate::checks::{
+    changes, completions, counts, ensure, latency, now, same_fixed, times, version,
 };
+use crate::saved::bad;
 use crate::startgap::SavedGap;
 use crate::wear::SavedWear;
 
@@ -171,3 +172,5 @@ impl Xpoint {
         Ok(())
     }
 }
+
+crate::saved::saved!(Saved, "xpoint", "xpoint DIMM");

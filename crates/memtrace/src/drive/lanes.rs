@@ -18,7 +18,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use nagori_memtime::dram::{Lane, LaneMap, Lanes};
+use nagori_memtime::lanes::{Lane, LaneMap, Lanes};
 use nagori_memtime::request::{Completion, Kind, Request};
 use nagori_memtime::Ps;
 
@@ -99,7 +99,7 @@ impl Side {
         }
     }
 
-    fn collect(&mut self, lane: &mut Lane<'_>) {
+    fn collect(&mut self, lane: &mut dyn Lane) {
         lane.drain(&mut self.done);
         for c in self.done.drain(..) {
             let found = self.pending.binary_search_by_key(&c.id, |p| p.0);
@@ -127,7 +127,7 @@ impl Side {
 
 /// A channel in a window.
 struct Runner<'m, 'w> {
-    lane: Lane<'m>,
+    lane: Box<dyn Lane + 'm>,
     side: &'w mut Side,
     items: &'w [Item],
     rooms: &'w [Room],
@@ -206,7 +206,7 @@ impl Runner<'_, '_> {
         self.look_ahead();
         if self.since_drain >= DRAIN_EVERY || self.next == self.items.len() {
             self.since_drain = 0;
-            self.side.collect(&mut self.lane);
+            self.side.collect(&mut *self.lane);
         }
     }
 }
@@ -254,7 +254,7 @@ fn work(
             }
         };
         let mut at = tried;
-        if room > 1 && room - 2 > tried.clocks_ceil(arrivals.clock) {
+        if room > 1 && room - 2 > arrivals.clock.edge_from(tried) {
             at = arrivals.clock.edge(room - 2);
         }
         if at > Ps::MAX_TIME {
@@ -292,7 +292,7 @@ fn fill(
     window: &mut Window,
     total: &mut Totals,
     requests: &mut Requests<'_>,
-    map: LaneMap<'_>,
+    map: &dyn LaneMap,
 ) -> Result<(), Error> {
     while (window.order.len() as u64) < PROGRESS_EVERY {
         let Some((wanted, access)) = requests.next()? else {
@@ -334,7 +334,8 @@ pub(super) fn play(
             ));
         };
         window.clear(lanes.len());
-        fill(&mut window, &mut d.total, requests, map)?;
+        fill(&mut window, &mut d.total, requests, &*map)?;
+        drop(map);
         let Some(&(channel, _)) = window.order.first() else {
             break;
         };

@@ -7,35 +7,12 @@ use std::collections::BTreeMap;
 use std::io;
 
 use nagori_epoch::{Counts, Meter, Reading, Sharing, Step, Variant, Width};
-use perf_event::events::Event;
 use perf_event::{Builder, ReadFormat};
-use perf_event_open_sys::bindings::{perf_event_attr, PERF_TYPE_RAW};
 
 use super::{Clocks, Gather, Source, Tid, Unusable};
+use crate::counter::{UncoreEvent, What};
 use crate::host::{System, DEVICES};
-use crate::processors::{Processor, UncoreEvent};
-
-/// What a counter counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
-    /// An event of a core: `perf_event_attr.config`.
-    Core(u64),
-    /// An event of another device: its type, and `config`, `config1`, `config2`.
-    Device(u32, [u64; 3]),
-}
-
-impl Event for What {
-    fn update_attrs(self, attr: &mut perf_event_attr) {
-        let (kind, [config, config1, config2]) = match self {
-            What::Core(config) => (PERF_TYPE_RAW, [config, 0, 0]),
-            What::Device(kind, config) => (kind, config),
-        };
-        attr.type_ = kind;
-        attr.config = config;
-        attr.__bindgen_anon_3.config1 = config1;
-        attr.__bindgen_anon_4.config2 = config2;
-    }
-}
+use crate::processors::Processor;
 
 /// For whom a counter counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

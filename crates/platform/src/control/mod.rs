@@ -14,11 +14,12 @@ mod table;
 pub use render::{c_header, markdown};
 pub use render_sv::{in_hardware, sv_decoder, sv_package, InHardware};
 pub use table::{
-    Access, Fixed, FixedRow, HartStat, HartStatRow, MemStat, MemStatRow, Reg, FIXED, HARTS,
-    HART_STATS, LATENCY_BUCKETS, MAX_BANKS, MEM_STATS,
+    iomap_command, Access, Fixed, FixedRow, HartStat, HartStatRow, MemStat, MemStatRow, Reg, FIXED,
+    HARTS, HART_STATS, LATENCY_BUCKETS, MAX_BANKS, MEM_STATS,
 };
 
-use crate::device::{part, BusFault, DeviceState, StateError};
+use crate::fault::{part, BusFault};
+use crate::state::{DeviceState, StateError};
 use nagori_memtime::Method;
 use serde::{Deserialize, Serialize};
 

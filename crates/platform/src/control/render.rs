@@ -2,7 +2,6 @@
 
 use super::table::*;
 use super::{method_number, ControlError, StatsAction, MAGIC, SIZE, VERSION};
-use crate::iomap::command;
 use nagori_config::map;
 use nagori_memtime::Method;
 use std::fmt::Write;
@@ -56,10 +55,18 @@ pub(super) fn values() -> Vec<(String, u64, String)> {
         "HOST_REQUEST: a snapshot of the machine".into(),
     ));
     for (name, number, doc) in [
-        ("WRITE", command::WRITE, "put the entry at IOMAP_PLACE"),
-        ("FILL", command::FILL, "put it where the table chooses"),
-        ("EMPTY", command::EMPTY, "empty IOMAP_PLACE"),
-        ("SHOW", command::SHOW, "show what is at IOMAP_PLACE"),
+        (
+            "WRITE",
+            iomap_command::WRITE,
+            "put the entry at IOMAP_PLACE",
+        ),
+        (
+            "FILL",
+            iomap_command::FILL,
+            "put it where the table chooses",
+        ),
+        ("EMPTY", iomap_command::EMPTY, "empty IOMAP_PLACE"),
+        ("SHOW", iomap_command::SHOW, "show what is at IOMAP_PLACE"),
     ] {
         all.push((
             format!("IOMAP_{name}"),

@@ -615,3 +615,15 @@ impl Reg {
         }
     }
 }
+
+/// Values of the register IOMAP_COMMAND.
+pub mod iomap_command {
+    /// Writes the entry at IOMAP_PLACE.
+    pub const WRITE: u64 = 1;
+    /// Writes it at a place that the table chooses, which IOMAP_PLACE then names.
+    pub const FILL: u64 = 2;
+    /// Empties IOMAP_PLACE.
+    pub const EMPTY: u64 = 3;
+    /// Puts the entry at IOMAP_PLACE into the registers of an entry; the size is 0 if there is none.
+    pub const SHOW: u64 = 4;
+}

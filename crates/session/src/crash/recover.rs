@@ -7,8 +7,8 @@ use super::{disks_changed, run, seconds, Prepared, Recorded};
 use crate::drive::{BoxedService, Service, Wishes};
 use crate::end::End;
 use crate::error::{Context, Error, Result};
-use crate::guest;
 use crate::session::Session;
+use crate::software;
 use nagori_crash::{Bytes, History, Mode, Online, Outcome, Record, Recovery, State, Subject, LINE};
 use nagori_machine::{Checkpoint, Dram, Machine, Stop};
 use serde_json::json;
@@ -227,7 +227,7 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
         if self.boots {
             m.power_cut(Dram::Zero)?;
             m.set_timed(false);
-            guest::load(&mut m, self.prepared.session.software(), true)?;
+            software::load(&mut m, self.prepared.session.software(), true)?;
         }
         Ok(m)
     }

@@ -4,22 +4,20 @@
 //! is none, one is added. So the description (and with it the device tree and snapshots) contains
 //! the kinds of devices, and [`Devices`] alone knows the resources behind them.
 
-mod disk;
 mod net;
 mod peer;
 mod share;
 
 use crate::caller::Caller;
 use crate::choice::MachineChoice;
+pub use crate::disks::DiskSpec;
+use crate::disks::{self, slots_of, Disks};
 use crate::drive::{BoxedService, Outside};
 use crate::error::Result;
-pub use disk::DiskSpec;
-use disk::Disks;
 use nagori_config::{slot_names, Machine as Description, SlotConfig, SlotKind};
 pub use nagori_disk::Writes;
 use nagori_machine::Machine;
 use nagori_snapshot::Meta;
-pub(crate) use net::plug;
 pub use net::{Cable, NetSpec};
 pub use peer::PeerSpec;
 pub use share::ShareSpec;
@@ -76,7 +74,7 @@ impl Devices {
 
     /// An error that names a disk of a snapshot's guest that is missing.
     pub fn check_noted(&self, meta: &Meta) -> Result<()> {
-        disk::check_noted(&self.disks, meta)
+        disks::check_noted(&self.disks, meta)
     }
 
     /// Connects the resources to a machine that was just built or restored. The returned services
@@ -118,14 +116,5 @@ fn is_net(kind: SlotKind) -> bool {
 /// Records for a snapshot which host resources a machine has.
 pub fn note(machine: &mut Machine, meta: &mut Meta) {
     let slots = slots_of(machine, SlotKind::Block);
-    disk::note(machine, &slots, meta);
-}
-
-/// The slots of a kind, in order.
-fn slots_of(machine: &Machine, kind: SlotKind) -> Vec<usize> {
-    let slots = machine.config().devices.iter().enumerate();
-    slots
-        .filter(|(_, s)| s.kind == kind)
-        .map(|(n, _)| n)
-        .collect()
+    disks::note(machine, &slots, meta);
 }

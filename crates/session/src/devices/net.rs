@@ -2,8 +2,8 @@
 
 use crate::caller::Caller;
 use crate::devices::PeerSpec;
-use crate::drive::{Outside, Peer, SHORTEST_DELAY};
-use crate::error::{Context, Error, Result};
+use crate::drive::{plug, Outside, Peer, SHORTEST_DELAY};
+use crate::error::{Context, Result};
 use nagori_machine::Machine;
 use nagori_platform::devices::ethmac::Ethmac;
 use nagori_platform::devices::virtio::Net;
@@ -200,28 +200,6 @@ fn set_mac(machine: &mut Machine, slot: usize, mac: [u8; 6]) {
     {
         machine.in_slot::<Ethmac, _>(slot, |n, _| n.set_mac(mac));
     }
-}
-
-/// Plugs a cable into the interface of a slot.
-pub fn plug(machine: &mut Machine, slot: usize, link: Box<dyn Link>) -> Result<()> {
-    let mut link = Some(link);
-    let virtio = machine.virtio::<Net, _>(slot, |n, port| {
-        if let Some(link) = link.take() {
-            n.connect(port, link);
-        }
-    });
-    let ethmac = || {
-        machine.in_slot::<Ethmac, _>(slot, |n, cx| {
-            if let Some(link) = link.take() {
-                n.connect(cx, link);
-            }
-        })
-    };
-    virtio.or_else(ethmac).ok_or_else(|| {
-        Error::Request(format!(
-            "slot {slot} of the machine holds no network interface"
-        ))
-    })
 }
 
 #[cfg(test)]

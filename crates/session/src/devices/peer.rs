@@ -4,7 +4,6 @@ use crate::caller::Caller;
 use crate::choice::MachineChoice;
 use crate::drive::{BoxedService, Peer, Service, Wishes};
 use crate::error::{Context, Error, Result};
-use crate::guest::Job;
 use crate::image;
 use crate::software::{self, Software};
 use nagori_config::{Machine as Description, SlotKind};
@@ -105,7 +104,9 @@ impl PeerSpec {
             ..Software::default()
         };
         let plan = software::plan(&description, &software, Some(&image))?;
-        let mut machine = Job::unattended(plan).machine(&description)?;
+        let mut machine = Machine::new(&description).context("the machine cannot be built")?;
+        machine.set_timed(false);
+        software::install(&mut machine, plan, false, None)?;
         machine.set_engine(Engine::best())?;
         let console = self.console.as_ref().map(|path| {
             let file =

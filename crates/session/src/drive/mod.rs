@@ -9,14 +9,15 @@ mod terminal;
 
 pub use loops::Loops;
 pub use outside::Outside;
+pub(crate) use peer::plug;
 pub use peer::{Peer, SHORTEST_DELAY};
 pub use signature::{Signature, SignatureFile};
-pub use terminal::Terminal;
+pub use terminal::{Console, Terminal};
 
 use crate::caller::Caller;
 use crate::end::End;
 use crate::error::{Context, Result};
-use crate::guest;
+use crate::software;
 use nagori_machine::{Machine, Stop};
 use nagori_platform::clock::Ps;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
@@ -240,14 +241,14 @@ pub fn drive(
 
 /// Restarts the machine; returns whether its software is known.
 fn restart(machine: &mut Machine, course: Course, how: Restart) -> Result<bool> {
-    let Some(software) = machine.software().cloned() else {
+    let Some(restarted) = machine.software().cloned() else {
         return Ok(false);
     };
     machine.reset();
     if how == Restart::PowerCut {
         machine.set_timed(course.timed);
     }
-    guest::load(machine, &software.plan, true)?;
+    software::load(machine, &restarted.plan, true)?;
     Ok(true)
 }
 

@@ -7,11 +7,12 @@
 
 use super::{restart, BoxedService, Course, Restart, Service, Wishes, SLICE};
 use crate::caller::Caller;
-use crate::devices::plug;
 use crate::error::{Context, Error, Result};
 use nagori_machine::{Machine, Stop};
 use nagori_platform::clock::Ps;
-use nagori_usernet::pair;
+use nagori_platform::devices::ethmac::Ethmac;
+use nagori_platform::devices::virtio::Net;
+use nagori_usernet::{pair, Link};
 use std::time::Duration;
 
 /// Turns of the other machine after which the caller is asked whether the run is to end.
@@ -168,4 +169,26 @@ impl Service for Peer<'_> {
         let machine = self.machine.as_ref();
         machine.is_some_and(|m| m.next_time() != Ps::NEVER)
     }
+}
+
+/// Plugs a cable into the interface of a slot.
+pub fn plug(machine: &mut Machine, slot: usize, link: Box<dyn Link>) -> Result<()> {
+    let mut link = Some(link);
+    let virtio = machine.virtio::<Net, _>(slot, |n, port| {
+        if let Some(link) = link.take() {
+            n.connect(port, link);
+        }
+    });
+    let ethmac = || {
+        machine.in_slot::<Ethmac, _>(slot, |n, cx| {
+            if let Some(link) = link.take() {
+                n.connect(cx, link);
+            }
+        })
+    };
+    virtio.or_else(ethmac).ok_or_else(|| {
+        Error::Request(format!(
+            "slot {slot} of the machine holds no network interface"
+        ))
+    })
 }

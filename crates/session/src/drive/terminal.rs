@@ -5,7 +5,6 @@ use super::{Service, Wishes};
 use crate::caller::Caller;
 use crate::end::End;
 use crate::error::Result;
-use crate::guest::Job;
 use crate::port::{Event, Port};
 use nagori_machine::{Machine, Stop};
 use nagori_platform::clock::Ps;
@@ -32,6 +31,17 @@ const MOST_TYPED: usize = 1 << 20;
 
 /// Text about a machine, for the user at its console.
 pub type Statistics<'a> = &'a dyn Fn(&Machine) -> String;
+
+/// What is known of whoever uses a console.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Console {
+    /// The words of the host-target interface.
+    pub words: Option<htif::Words>,
+    /// Whether piped input is passed on when the guest listens, and its end as Ctrl-D.
+    pub send_end: bool,
+    /// Whether piped input waits for a prompt.
+    pub prompted: bool,
+}
 
 /// The serial console of a machine.
 pub struct Terminal<'a> {
@@ -80,29 +90,29 @@ impl Prompt {
 }
 
 impl<'a> Terminal<'a> {
-    /// Connects a job's console to a port; `statistics` makes the text for a user who asks for
+    /// Connects a console to a port; `statistics` makes the text for a user who asks for
     /// statistics, `caller` receives messages for the user.
     pub fn new(
         port: &'a mut dyn Port,
-        job: &Job,
+        console: Console,
         statistics: Option<Statistics<'a>>,
         caller: Option<&'a dyn Caller>,
     ) -> Self {
-        let htif = job.htif.words.map(|w| Htif::new(w, caller));
-        let piped = job.send_end && !port.interactive();
+        let htif = console.words.map(|w| Htif::new(w, caller));
+        let piped = console.send_end && !port.interactive();
         Terminal {
             // A program may read input through HTIF instead of the UART.
             patient: htif.is_some() || piped,
             set_up: false,
             port,
             statistics,
-            send_end: job.send_end,
+            send_end: console.send_end,
             htif,
             typed: Vec::new(),
             unread: 0,
             end_sent: None,
             told: false,
-            held: job.prompted && piped,
+            held: console.prompted && piped,
             tail: Vec::new(),
             heard: Ps(0),
             caller,

@@ -2,14 +2,13 @@
 
 use crate::caller::Caller;
 use crate::choice::MachineChoice;
-use crate::devices::{Devices, DiskSpec};
-use crate::drive::{self, BoxedService, Service, Terminal, Wishes};
+use crate::disks::{slots_of, DiskSpec, Disks};
+use crate::drive::{self, BoxedService, Console, Course, Service, Terminal, Wishes};
 use crate::end::End;
 use crate::error::Result;
-use crate::guest::{self, Job};
 use crate::port::Capture;
 use crate::software::{self, Software};
-use nagori_config::{Machine as Description, DEFAULT_MACHINE};
+use nagori_config::{Machine as Description, SlotKind, DEFAULT_MACHINE};
 use nagori_disk::Writes;
 use nagori_image::{GuestImage, Installer, Options, Work};
 use nagori_machine::{Engine, Machine, Stop};
@@ -40,54 +39,56 @@ impl<'a> Installing<'a> {
         })
     }
 
-    fn description(&self, devices: &Devices, more: &[String]) -> Result<Description> {
+    fn description(&self, more: &[String]) -> Result<Description> {
         let machine = MachineChoice {
             machine: DEFAULT_MACHINE.into(),
             set: vec!["harts=1".into()],
         };
-        devices.resolve(&machine, more)
+        machine.resolve(more)
     }
 
     fn install(&self, work: &Work<'_>, line: &mut dyn FnMut(&str)) -> Result<End> {
-        let devices = Devices {
-            disks: vec![
-                DiskSpec {
-                    file: work.root.into(),
-                    writes: Writes::Through,
-                    option: "image build",
-                },
-                DiskSpec {
-                    file: work.input.into(),
-                    writes: Writes::Refused,
-                    option: "image build",
-                },
-            ],
-            ..Devices::default()
-        };
+        let disks = [
+            DiskSpec {
+                file: work.root.into(),
+                writes: Writes::Through,
+                option: "image build",
+            },
+            DiskSpec {
+                file: work.input.into(),
+                writes: Writes::Refused,
+                option: "image build",
+            },
+        ];
         let more = [
+            "devices=[\"block\", \"block\"]".into(),
             format!("seed={}", work.seed),
             format!("rtc_epoch={}", work.date),
         ];
-        let description = self.description(&devices, &more)?;
+        let description = self.description(&more)?;
         let software = Software {
             append: Some(ARGUMENTS.into()),
             run: Some(work.script.into()),
             ..Software::default()
         };
         let plan = software::plan(&description, &software, Some(&self.image))?;
-        let job = Job::unattended(plan);
         let mut machine = Machine::new(&description)?;
         machine.set_timed(false);
         machine.set_engine(Engine::best())?;
-        guest::load(&mut machine, &job.plan, false)?;
-        let connected = devices.connect(&mut machine, self.caller)?;
+        software::load(&mut machine, &plan, false)?;
+        let slots = slots_of(&machine, SlotKind::Block);
+        let connected = Disks::connect(&disks, &slots, &mut machine, self.caller)?;
         let mut port = Capture::new(line);
         let mut services: Vec<BoxedService<'_>> = vec![
-            Box::new(Terminal::new(&mut port, &job, None, None)),
+            Box::new(Terminal::new(&mut port, Console::default(), None, None)),
             Box::new(Deadline),
         ];
-        services.extend(connected);
-        let end = drive::drive(&mut machine, &mut services, self.caller, job.course());
+        services.extend(connected.map(|disks| Box::new(disks) as BoxedService<'_>));
+        let course = Course {
+            max_instructions: None,
+            timed: false,
+        };
+        let end = drive::drive(&mut machine, &mut services, self.caller, course);
         for s in &mut services {
             s.finish(&mut machine)?;
         }
@@ -98,10 +99,7 @@ impl<'a> Installing<'a> {
 impl Installer for Installing<'_> {
     fn identity(&self) -> Result<String, String> {
         let description = self
-            .description(
-                &Devices::default(),
-                &["seed=0".into(), "rtc_epoch=0".into()],
-            )
+            .description(&["seed=0".into(), "rtc_epoch=0".into()])
             .map_err(|e| e.chain())?;
         let machine = Header::hash(&description);
         Ok(format!("{} {machine}", self.image.manifest.key))

@@ -1,10 +1,9 @@
 //! A program in the guest: what is run, its input and conditions, and its costs.
 
 mod executable;
-mod outcome;
+pub(crate) mod outcome;
 pub(crate) mod ports;
 pub(crate) mod protocol;
-mod running;
 mod stdin;
 mod streams;
 
@@ -12,7 +11,6 @@ pub use executable::{is_dynamic, Executable, Kind};
 pub use outcome::{Outcome, Run, Why};
 pub use ports::Limits;
 pub use protocol::{Ended, LABEL_END};
-pub use running::Running;
 pub use stdin::Stdin;
 pub use streams::{Captured, Stream, Streams};
 
@@ -214,7 +212,7 @@ impl Loaded {
     }
 
     /// The part of the agent's job that follows from the program.
-    fn job(&self) -> protocol::Job {
+    pub(crate) fn job(&self) -> protocol::Job {
         let p = &self.program;
         protocol::Job {
             files: self.files.clone(),

@@ -144,7 +144,7 @@ impl Run {
 }
 
 /// The statistics of the program: those that the agent recorded, or those so far.
-pub(super) fn of_program(m: &Machine, regions: bool) -> (Report, Option<u64>) {
+pub(crate) fn of_program(m: &Machine, regions: bool) -> (Report, Option<u64>) {
     if regions {
         if let Some(r) = m.regions() {
             return (r.report, Some(r.count));

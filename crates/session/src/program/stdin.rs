@@ -47,7 +47,7 @@ impl Stdin {
         !matches!(self, Stdin::None)
     }
 
-    pub(super) fn open(&self) -> Result<Input> {
+    pub(crate) fn open(&self) -> Result<Input> {
         Ok(match self {
             Stdin::None => Input::None,
             Stdin::Bytes(b) => Input::Bytes(Cursor::new(b.clone())),
@@ -63,7 +63,7 @@ impl Stdin {
     }
 
     /// From the beginning, even if it has been read before.
-    pub(super) fn open_again(&self) -> Result<Input> {
+    pub(crate) fn open_again(&self) -> Result<Input> {
         let mut input = self.open()?;
         if let Input::File(f) = &mut input {
             f.rewind().context("cannot read the input again")?;

@@ -5,9 +5,9 @@ use crate::devices::{self, Devices};
 use crate::drive::{self, BoxedService, Course, Service, Wishes};
 use crate::end::End;
 use crate::error::{Context, Error, Result};
-use crate::guest;
 use crate::image;
 use crate::nvmm::NvmmSpec;
+use crate::software;
 use nagori_config::Machine as Description;
 use nagori_machine::{Engine, Machine, Stop};
 use nagori_platform::clock::Ps;
@@ -272,7 +272,7 @@ fn until_asked(b: &Boot, console: &mut Vec<u8>, caller: &dyn Caller) -> Result<M
     if let Some(image) = b.nvmm {
         image.show(&mut machine)?;
     }
-    guest::load(&mut machine, b.plan, false)?;
+    software::load(&mut machine, b.plan, false)?;
     machine.set_software(Some(Arc::new(Software {
         plan: b.plan.clone(),
         timed: false,

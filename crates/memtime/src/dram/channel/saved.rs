@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::*;
-use crate::saved::{bad, completions, counters, counts, ensure, far_clock, latency, times};
+use crate::checks::{completions, counters, counts, ensure, far_clock, latency, times};
+use crate::saved::bad;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -195,7 +196,7 @@ impl Channel {
     pub fn load(&mut self, s: Saved, r: &Rules, rows: u32) -> Result<(), Error> {
         let t = &r.table;
         let far = far_clock(self.period);
-        let latest = Ps::MAX_TIME.clocks_ceil(self.period);
+        let latest = self.period.edge_from(Ps::MAX_TIME);
         let no_later = |all: &[u64]| all.iter().all(|c| *c <= far);
         ensure(
             s.now <= latest && s.count_from <= s.now && s.written <= far,

@@ -3,6 +3,7 @@
 use crate::caller::Caller;
 use crate::drive::{Service, Wishes};
 use crate::error::{Context, Error, Result};
+use nagori_config::SlotKind;
 use nagori_disk::{Disk, Writes};
 use nagori_machine::{Machine, Stop};
 use nagori_platform::devices::virtio::Block;
@@ -196,6 +197,15 @@ impl Service for Disks<'_> {
         }
         Ok(())
     }
+}
+
+/// The slots of a kind, in order.
+pub(crate) fn slots_of(machine: &Machine, kind: SlotKind) -> Vec<usize> {
+    let slots = machine.config().devices.iter().enumerate();
+    slots
+        .filter(|(_, s)| s.kind == kind)
+        .map(|(n, _)| n)
+        .collect()
 }
 
 #[cfg(test)]

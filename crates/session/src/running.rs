@@ -1,16 +1,14 @@
 //! A program on a machine of its own, from its start to its end.
 
-use super::outcome::{of_program, Outcome, Run, Why};
-use super::ports::Ports;
-use super::protocol;
-use super::streams::{Captured, Streams};
-use super::{Loaded, Timing};
 use crate::drive::{self, BoxedService, Course, Loops, Service};
 use crate::end::End;
 use crate::error::{Interrupted, Result};
-use crate::guest;
+use crate::nvmm::close_image;
 use crate::power::{Cutter, PowerCuts};
 use crate::problems::{self, Asked, AskedOfNvmm};
+use crate::program::outcome::of_program;
+use crate::program::ports::Ports;
+use crate::program::{protocol, Captured, Loaded, Outcome, Program, Run, Streams, Timing, Why};
 use crate::sampling::{self, Sampled};
 use crate::session::Session;
 use nagori_machine::Machine;
@@ -124,7 +122,7 @@ impl<'s, 'a> Running<'s, 'a> {
         if let Some(c) = &mut cutter {
             Service::finish(c, m)?;
         }
-        guest::close_image(m)?;
+        close_image(m)?;
         let (begun, start_cpu) = (ports.started(), ports.start_cpu());
         let (outcome, sums) = ports.finish();
         let why = match (outcome, end) {
@@ -173,6 +171,28 @@ impl<'s, 'a> Running<'s, 'a> {
             start_cpu,
             sampled: sampled.map(Box::new),
         })
+    }
+}
+
+impl<'a> Session<'a> {
+    /// Runs a program to its end, and keeps its output.
+    pub fn run(&self, program: Program) -> Result<Run> {
+        let mut captured = Captured::default();
+        let run = self.start(&program.load()?)?.wait(&mut captured)?;
+        Ok(Run {
+            output: captured,
+            ..run
+        })
+    }
+
+    /// A machine whose agent waits for a program, in functional mode, connected to the host.
+    pub fn start(&self, program: &Loaded) -> Result<Running<'_, 'a>> {
+        self.options().suits(program.executable())?;
+        let (mut m, services) = self.waiting()?;
+        if let Some(method) = program.program.method {
+            m.set_method(method)?;
+        }
+        Running::new(self, program.clone(), (m, services))
     }
 }
 
