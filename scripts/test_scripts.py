@@ -633,7 +633,7 @@ class Cost(unittest.TestCase):
         self.assertEqual(list(plain), ["Cargo.toml"])
         self.assertEqual(plain["Cargo.toml"]["opt-level"], "s")
         for environment, configs in [({"CARGO_PROFILE_DEV_OPT_LEVEL": "3"}, []), ({"RUSTFLAGS": "-g"}, []),
-                                     ({}, [{"profile": {"dev": {"opt-level": 1}}}]),
+                                     ({"CARGO_INCREMENTAL": "0"}, []), ({}, [{"profile": {"dev": {"opt-level": 1}}}]),
                                      ({}, [{"build": {"rustflags": ["-g"]}}]),
                                      ({}, [{"target": {"x": {"rustflags": ["-g"]}}}])]:
             self.assertNotEqual(of("dev", environment, configs), plain)
