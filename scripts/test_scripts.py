@@ -627,6 +627,13 @@ class Cost(unittest.TestCase):
         self.assertEqual(self.c.chosen(records[:1], made), (records[0], ["rustc"]))
         self.assertEqual(self.c.chosen([], made), (None, []))
 
+    def test_writing_keeps_the_other_kind_of_build(self):
+        made = {"rustc": "1", "profile": {"Cargo.toml": {}}}
+        other = {"made_with": {"rustc": "1", "profile": {"Cargo.toml": {}, "incremental": False}}}
+        self.assertTrue(self.c.apart(other, made))
+        self.assertFalse(self.c.apart({"made_with": made}, made))
+        self.assertFalse(self.c.apart({"made_with": {**other["made_with"], "rustc": "2"}}, made))
+
     def test_what_changes_a_profile_is_seen(self):
         of = self.c.profile_of
         plain = of("dev", {"PATH": "/bin", "CARGO_PROFILE_RELEASE_LTO": "fat"}, [{"net": {"offline": True}}])

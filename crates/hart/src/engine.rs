@@ -14,6 +14,7 @@ use crate::hart::Hart;
 pub use crate::issue::{registers, waits_for_loads};
 use crate::mode::Mode;
 pub use crate::muldiv::{multiplication_waits, pending_long};
+use crate::operands::log_bytes;
 use crate::pending::pending_pairs;
 pub use crate::pending::{pending_after, Pending, Unwritten, STORES};
 pub use crate::pipeline::Long;
@@ -29,6 +30,7 @@ use crate::trap::NotNow;
 pub use crate::waits::{half_packet, stall, stores_met, Meeting};
 use crate::world::World;
 pub use crate::wrong_path::least_waiting;
+use nagori_isa::{Format, Op, ALL};
 
 /// What an engine did with a block.
 #[derive(Debug)]
@@ -290,11 +292,11 @@ struct Moved {
 }
 
 /// [`Moved`] of each operation; of those that are no such access it means nothing.
-static MOVED: [Moved; nagori_isa::ALL.len()] = {
-    let mut all = [Moved::of(nagori_isa::Op::Ld); nagori_isa::ALL.len()];
+static MOVED: [Moved; ALL.len()] = {
+    let mut all = [Moved::of(Op::Ld); ALL.len()];
     let mut i = 0;
     while i < all.len() {
-        let op = nagori_isa::ALL[i];
+        let op = ALL[i];
         all[op as usize] = Moved::of(op);
         i += 1;
     }
@@ -302,30 +304,13 @@ static MOVED: [Moved; nagori_isa::ALL.len()] = {
 };
 
 impl Moved {
-    const fn of(op: nagori_isa::Op) -> Moved {
-        use nagori_isa::Op::*;
-        let (size, store, float, signed) = match op {
-            Lb => (1, false, false, true),
-            Lbu => (1, false, false, false),
-            Lh => (2, false, false, true),
-            Lhu => (2, false, false, false),
-            Lw => (4, false, false, true),
-            Lwu => (4, false, false, false),
-            Flw => (4, false, true, false),
-            Fld => (8, false, true, false),
-            Sb => (1, true, false, false),
-            Sh => (2, true, false, false),
-            Sw => (4, true, false, false),
-            Sd => (8, true, false, false),
-            Fsw => (4, true, true, false),
-            Fsd => (8, true, true, false),
-            _ => (8, false, false, false),
-        };
+    const fn of(op: Op) -> Moved {
+        let format = op.info().format;
         Moved {
-            size,
-            store,
-            float,
-            signed,
+            size: 1 << log_bytes(op),
+            store: matches!(format, Format::Store | Format::FpStore),
+            float: matches!(format, Format::FpLoad | Format::FpStore),
+            signed: matches!(op, Op::Lb | Op::Lh | Op::Lw),
         }
     }
 

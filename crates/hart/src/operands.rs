@@ -104,7 +104,7 @@ pub(crate) fn reads_memory(op: Op) -> bool {
 }
 
 /// The binary logarithm of the bytes that an access to memory moves.
-pub(crate) fn log_bytes(op: Op) -> u8 {
+pub(crate) const fn log_bytes(op: Op) -> u8 {
     use Op::*;
     match op {
         Lb | Lbu | Sb => 0,

@@ -1,8 +1,8 @@
-//! What counts only while a hart runs: nothing of it is saved.
+//! What counts while a hart runs. Nothing of it is saved but for `stores_before`, within a block.
 
 use crate::events::Mix;
 
-/// Between blocks, or at the end of each run, it says nothing.
+/// After a restore it is as for a new hart.
 #[derive(Clone, Debug)]
 pub(crate) struct Running {
     /// Instructions of the block that runs, by kind, up to its last one.

@@ -38,13 +38,38 @@ pub struct SavedHart {
 impl Hart {
     /// The hart as data, with what its block cache knows of addresses.
     pub fn save(&self, code: &CodeCache) -> SavedHart {
+        // Named one by one, so that a new field cannot be forgotten here.
+        let Hart {
+            id: _,
+            config: _,
+            state,
+            run,
+            data,
+            fetch,
+            pages,
+            // Its caches learn of all hits when they are saved.
+            settle_at: _,
+            loads,
+            // Follows from the code that is compared with it.
+            seen: _,
+            // Follows from the registers.
+            dctx: _,
+            // Only used while a hart runs.
+            area: _,
+            // A debugger's, and only between two of its steps.
+            stopped: _,
+            // Handed on by the end of every run.
+            record: _,
+            // For messages to the user.
+            futile: _,
+        } = self;
         SavedHart {
-            state: self.state.settled(self.run.stores_before),
-            data: self.data.save(),
-            fetch: self.fetch.save(),
-            pages: self.pages.save(),
-            loads: self.loads.save(self.state.cycle),
-            code: code.save(self.state.generation),
+            state: state.settled(run.stores_before),
+            data: data.save(),
+            fetch: fetch.save(),
+            pages: pages.save(),
+            loads: loads.save(state.cycle),
+            code: code.save(state.generation),
         }
     }
 

@@ -119,6 +119,7 @@ impl State {
     /// `stores_before` is as in [`Running`](crate::running::Running).
     pub(crate) fn settled(&self, stores_before: [u64; 2]) -> State {
         let mut s = self.clone();
+        s.x[32..].fill(0);
         let resume = s.halfway.resume;
         // Results are pending from the next block on, unless the hart is within one.
         if resume.is_none() || s.pending == 0 {
@@ -146,7 +147,6 @@ impl State {
         let events = self.modes.as_ref().is_none_or(|m| m.fits()) && self.mix.below(FAR);
         let checks = [
             (self.x[0] == 0, "register x0"),
-            (self.pc & 1 == 0, "program counter"),
             (self.cycle <= FAR && self.instret <= FAR, "time"),
             (self.stats.below(FAR), "counters"),
             (self.csr.sane(), "event counters"),
@@ -162,8 +162,10 @@ impl State {
         checks.into_iter().find(|c| !c.0).map(|c| c.1)
     }
 
-    /// Brings up to date what follows from the rest, and is not saved.
+    /// Brings up to date what follows from the rest, and is not saved; to be done when it has been read.
     pub(crate) fn complete(&mut self) {
+        // A debugger may have set any.
+        self.pc &= !1;
         self.csr.hpm.refresh();
         self.triggers.count_kinds();
     }

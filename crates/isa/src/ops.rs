@@ -337,7 +337,7 @@ ops! {
 
 impl Op {
     /// The row of the table.
-    pub fn info(self) -> &'static OpInfo {
+    pub const fn info(self) -> &'static OpInfo {
         &OPS[self as usize]
     }
 

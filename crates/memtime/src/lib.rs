@@ -6,7 +6,7 @@
 //!
 //! - [`board`]: the bank-machine controller of the reference board, with the
 //!   delay methods `dram`, `coarse`, `fine` and `extended`;
-//! - [`params`]: its parameters and presets, with units and sources;
+//! - [`params`]: its parameters;
 //! - [`dram`]: the general controller, for devices described as tables;
 //! - [`function`]: a memory whose times a function gives, for trying ideas;
 //! - [`model`]: what all memories have in common, and what they report;

@@ -5,7 +5,7 @@ use serde::{de::DeserializeOwned, Deserialize, Serialize};
 /// Saved state of one device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeviceState {
-    /// [`Device::kind`] of the device that wrote it.
+    /// [`Device::kind`](crate::device::Device::kind) of the device that wrote it.
     pub kind: String,
     /// Version of the layout of `data`.
     pub version: u32,

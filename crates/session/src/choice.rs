@@ -1,7 +1,7 @@
 //! The choice of a machine.
 
 use crate::error::Result;
-use nagori_config::{Library, Machine as Description};
+use nagori_config::{Library, Machine as Description, SlotConfig};
 
 /// A machine's description by name or path, with changed values.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,5 +19,17 @@ impl MachineChoice {
         settings.extend_from_slice(more);
         let library = Library::installed();
         Ok(Description::load(&library, &self.machine, &settings)?)
+    }
+
+    /// As [`MachineChoice::resolve`], with slots for devices.
+    pub(crate) fn resolve_with(
+        &self,
+        more: &[String],
+        slots: &[SlotConfig],
+    ) -> Result<Description> {
+        let list: Vec<String> = slots.iter().map(|s| format!("\"{s}\"")).collect();
+        let mut settings = more.to_vec();
+        settings.push(format!("devices=[{}]", list.join(", ")));
+        self.resolve(&settings)
     }
 }

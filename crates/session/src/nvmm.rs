@@ -122,6 +122,7 @@ impl NvmmSpec {
         Ok(machine.attach_nvmm(image, self.how(), ImageContent::OfMachine)?)
     }
 }
+
 /// Ends the use of an image of NVMM, unless it could not be kept up to date: then it stays as it was at that moment.
 pub(crate) fn close_image(machine: &mut Machine) -> Result<()> {
     match machine.check_image() {

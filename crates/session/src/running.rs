@@ -188,11 +188,8 @@ impl<'a> Session<'a> {
     /// A machine whose agent waits for a program, in functional mode, connected to the host.
     pub fn start(&self, program: &Loaded) -> Result<Running<'_, 'a>> {
         self.options().suits(program.executable())?;
-        let (mut m, services) = self.waiting()?;
-        if let Some(method) = program.program.method {
-            m.set_method(method)?;
-        }
-        Running::new(self, program.clone(), (m, services))
+        let waiting = self.waiting(program.program.method)?;
+        Running::new(self, program.clone(), waiting)
     }
 }
 

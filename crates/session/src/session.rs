@@ -13,6 +13,7 @@ use crate::snapshot::cache;
 use crate::software::{self, Software, ROOT_DISK};
 use nagori_config::{slot_names, Machine as Description, SlotKind, DEFAULT_MACHINE};
 use nagori_machine::{Engine, Machine};
+use nagori_memtime::Method;
 use nagori_platform::loader::Plan;
 use nagori_values::{hint, SIZE};
 use std::path::{Path, PathBuf};
@@ -420,10 +421,16 @@ impl<'a> Session<'a> {
         self.options.placement != Placement::Dram
     }
 
-    /// A machine whose agent waits for a program, in functional mode, connected to the host.
-    pub(crate) fn waiting(&self) -> Result<(Machine, Vec<BoxedService<'a>>)> {
+    /// A machine whose agent waits for a program, in functional mode, with a method or its own, connected to the host.
+    pub(crate) fn waiting(
+        &self,
+        method: Option<Method>,
+    ) -> Result<(Machine, Vec<BoxedService<'a>>)> {
         let mut m: Machine = self.booted()?;
         m.set_engine(self.options.engine)?;
+        if let Some(method) = method {
+            m.set_method(method)?;
+        }
         if let Some(clock) = self.clock() {
             m.set_rtc(clock);
         }

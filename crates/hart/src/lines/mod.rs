@@ -553,10 +553,22 @@ impl Hart {
         let Some((there, dirty)) = w.coherence().some_holders(self.id, line) else {
             return Ok(Others::default());
         };
-        let Some(from) = dirty else {
-            let handed_over = false;
-            return Ok(Others { there, handed_over });
+        let handed_over = match dirty {
+            Some(from) => self.collect_from(w, from, line, at)?,
+            None => false,
         };
+        Ok(Others { there, handed_over })
+    }
+
+    /// Another hart writes a line back, or hands it over; returns whether it hands it over.
+    #[inline(never)]
+    fn collect_from<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        from: usize,
+        line: u64,
+        at: RunPoint,
+    ) -> Result<bool, NotNow> {
         self.bus_free(at)?;
         let asked = self.state.cycle + at.offset();
         self.state.stats.probes += 1;
@@ -570,8 +582,7 @@ impl Hart {
             }
             None => self.write_line(w, line, LineKind::Probe, 0, at)?,
         }
-        let handed_over = cycles.is_some();
-        Ok(Others { there, handed_over })
+        Ok(cycles.is_some())
     }
 
     /// A line of L1D becomes dirty, before anything is stored to it.

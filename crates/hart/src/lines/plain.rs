@@ -136,10 +136,16 @@ impl Hart {
         let (index, old, state) = l1d.evict(self.id, line, release);
         if state == LineState::Dirty {
             self.state.halfway.refill = Some((line, index));
-            self.state.stats.l1d_writebacks += 1;
-            let later = self.config.timing.release_offset;
-            self.write_line(w, old, LineKind::Evict, later, at)?;
+            self.release(w, old, at)?;
         }
         Ok(index)
+    }
+
+    /// A dirty line that has left L1D is written back. Apart from the rest, which has to do with registers only.
+    #[inline(never)]
+    fn release<Wd: World>(&mut self, w: &mut Wd, line: u64, at: RunPoint) -> Result<(), NotNow> {
+        self.state.stats.l1d_writebacks += 1;
+        let later = self.config.timing.release_offset;
+        self.write_line(w, line, LineKind::Evict, later, at)
     }
 }

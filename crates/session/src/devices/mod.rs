@@ -56,10 +56,7 @@ impl Devices {
         if slots == description.config.devices {
             return Ok(description);
         }
-        let list: Vec<String> = slots.iter().map(|s| format!("\"{s}\"")).collect();
-        let mut settings = more.to_vec();
-        settings.push(format!("devices=[{}]", list.join(", ")));
-        machine.resolve(&settings)
+        machine.resolve_with(more, &slots)
     }
 
     /// Tags of the shares in a description that [`Devices::resolve`] has made, and whether they may

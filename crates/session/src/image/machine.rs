@@ -8,7 +8,7 @@ use crate::end::End;
 use crate::error::Result;
 use crate::port::Capture;
 use crate::software::{self, Software};
-use nagori_config::{Machine as Description, SlotKind, DEFAULT_MACHINE};
+use nagori_config::{Machine as Description, SlotConfig, SlotKind, DEFAULT_MACHINE};
 use nagori_disk::Writes;
 use nagori_image::{GuestImage, Installer, Options, Work};
 use nagori_machine::{Engine, Machine, Stop};
@@ -39,12 +39,20 @@ impl<'a> Installing<'a> {
         })
     }
 
-    fn description(&self, more: &[String]) -> Result<Description> {
+    /// The machine, with a number of disks at least.
+    fn description(&self, disks: usize, more: &[String]) -> Result<Description> {
         let machine = MachineChoice {
             machine: DEFAULT_MACHINE.into(),
             set: vec!["harts=1".into()],
         };
-        machine.resolve(more)
+        let description = machine.resolve(more)?;
+        let mut slots = description.config.devices.clone();
+        let there = slots.iter().filter(|s| s.kind == SlotKind::Block).count();
+        if there >= disks {
+            return Ok(description);
+        }
+        slots.extend((there..disks).map(|_| SlotConfig::new(SlotKind::Block)));
+        machine.resolve_with(more, &slots)
     }
 
     fn install(&self, work: &Work<'_>, line: &mut dyn FnMut(&str)) -> Result<End> {
@@ -61,11 +69,10 @@ impl<'a> Installing<'a> {
             },
         ];
         let more = [
-            "devices=[\"block\", \"block\"]".into(),
             format!("seed={}", work.seed),
             format!("rtc_epoch={}", work.date),
         ];
-        let description = self.description(&more)?;
+        let description = self.description(disks.len(), &more)?;
         let software = Software {
             append: Some(ARGUMENTS.into()),
             run: Some(work.script.into()),
@@ -99,7 +106,7 @@ impl<'a> Installing<'a> {
 impl Installer for Installing<'_> {
     fn identity(&self) -> Result<String, String> {
         let description = self
-            .description(&["seed=0".into(), "rtc_epoch=0".into()])
+            .description(0, &["seed=0".into(), "rtc_epoch=0".into()])
             .map_err(|e| e.chain())?;
         let machine = Header::hash(&description);
         Ok(format!("{} {machine}", self.image.manifest.key))
