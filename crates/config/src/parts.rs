@@ -94,16 +94,10 @@ fn tlb(t: &TlbConfig) -> TlbGeometry {
     }
 }
 
-/// Costs of a core's pipeline. What the core's caches cost beside others is the machine's to say.
-pub fn timing(core: &CoreConfig) -> Result<CoreTiming, ConfigError> {
-    let mut timing: CoreTiming = known(core, core.timing_values())?;
-    timing.pipes = known(core, core.pipe_values())?;
-    Ok(timing)
-}
-
 /// Parameters of every hart of a machine with a core.
 pub fn hart(c: &MachineConfig, core: &CoreConfig) -> Result<HartConfig, ConfigError> {
-    let mut timing = timing(core)?;
+    let mut timing: CoreTiming = known(core, core.timing_values())?;
+    timing.pipes = known(core, core.pipe_values())?;
     // The hub's probes cost nothing where there is no second core to probe.
     timing.hub = if c.harts > 1 { c.hub_cycles } else { 0 };
     Ok(HartConfig {

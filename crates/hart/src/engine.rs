@@ -14,7 +14,7 @@ use crate::hart::Hart;
 pub use crate::issue::{registers, waits_for_loads};
 use crate::mode::Mode;
 pub use crate::muldiv::{multiplication_waits, pending_long};
-use crate::operands::log_bytes;
+use crate::operands::{is_fp, log_bytes, memory, Memory};
 use crate::pending::pending_pairs;
 pub use crate::pending::{pending_after, Pending, Unwritten, STORES};
 pub use crate::pipeline::Long;
@@ -30,7 +30,7 @@ use crate::trap::NotNow;
 pub use crate::waits::{half_packet, stall, stores_met, Meeting};
 use crate::world::World;
 pub use crate::wrong_path::least_waiting;
-use nagori_isa::{Format, Op, ALL};
+use nagori_isa::{Op, ALL};
 
 /// What an engine did with a block.
 #[derive(Debug)]
@@ -305,11 +305,10 @@ static MOVED: [Moved; ALL.len()] = {
 
 impl Moved {
     const fn of(op: Op) -> Moved {
-        let format = op.info().format;
         Moved {
             size: 1 << log_bytes(op),
-            store: matches!(format, Format::Store | Format::FpStore),
-            float: matches!(format, Format::FpLoad | Format::FpStore),
+            store: matches!(memory(op), Some(Memory::Store)),
+            float: is_fp(op),
             signed: matches!(op, Op::Lb | Op::Lh | Op::Lw),
         }
     }

@@ -61,7 +61,7 @@ pub fn is_long(op: Op) -> bool {
 }
 
 /// Whether the floating-point unit sees an instruction.
-pub(crate) fn is_fp(op: Op) -> bool {
+pub(crate) const fn is_fp(op: Op) -> bool {
     use Format::*;
     matches!(
         op.info().format,
@@ -88,7 +88,7 @@ pub(crate) enum Memory {
     Both,
 }
 
-pub(crate) fn memory(op: Op) -> Option<Memory> {
+pub(crate) const fn memory(op: Op) -> Option<Memory> {
     use Format::*;
     Some(match op.info().format {
         Load | FpLoad | LoadReserved => Memory::Load,

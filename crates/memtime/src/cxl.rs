@@ -436,7 +436,7 @@ impl MemoryModel for Cxl {
     }
 
     fn load(&mut self, s: SavedModel) -> Result<(), Error> {
-        self.resume(s.of("cxl link")?)
+        self.resume(s.of()?)
     }
 
     fn set_command_log(&mut self, on: bool) -> Result<(), Error> {

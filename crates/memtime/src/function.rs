@@ -167,10 +167,8 @@ impl<F: FnMut(Ps, &Request) -> Ps> MemoryModel for Function<F> {
 pub(crate) struct Saved;
 
 impl Saved {
-    fn add_owed(&self, _: &mut Vec<u64>) {}
+    pub(crate) fn add_owed(&self, _: &mut Vec<u64>) {}
 }
-
-crate::saved::saved!(Saved, "function", "memory whose times a function gives");
 
 impl<F> Function<F> {
     fn lacks(&self, what: &str) -> Error {

@@ -246,7 +246,7 @@ impl MemoryModel for Hybrid {
     }
 
     fn load(&mut self, s: SavedModel) -> Result<(), Error> {
-        self.resume(s.of("flat hybrid")?)
+        self.resume(s.of()?)
     }
 
     /// The commands of all parts; each part must have commands.

@@ -207,7 +207,7 @@ impl MemoryModel for Interleaved {
     }
 
     fn load(&mut self, s: SavedModel) -> Result<(), Error> {
-        self.resume(s.of("interleaved memory")?)
+        self.resume(s.of()?)
     }
 
     fn lookahead(&self) -> Option<Box<dyn MemoryModel + Send>> {

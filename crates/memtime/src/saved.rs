@@ -11,43 +11,41 @@ use serde::{Serialize, Serializer};
 
 use crate::error::Error;
 
-/// The state of one kind of model.
-pub(crate) trait Saved: Any + fmt::Debug + Send + Sync + erased_serde::Serialize {
+/// The state of one kind of model. The kinds are in `kinds.rs`.
+pub(crate) trait State: Any + Clone + fmt::Debug + Send + Sync + Serialize {
     /// Its name in data.
-    fn tag(&self) -> &'static str;
-
+    const TAG: &'static str;
     /// Name of the model, for messages.
-    fn kind(&self) -> &'static str;
+    const KIND: &'static str;
 
     /// Adds the ids of outstanding completions.
     fn add_owed(&self, ids: &mut Vec<u64>);
+}
 
+/// The state of some kind of model.
+trait Saved: Any + fmt::Debug + Send + Sync + erased_serde::Serialize {
+    fn tag(&self) -> &'static str;
+    fn kind(&self) -> &'static str;
+    fn add_owed(&self, ids: &mut Vec<u64>);
     fn clone_box(&self) -> Box<dyn Saved>;
 }
 
 erased_serde::serialize_trait_object!(Saved);
 
-/// Makes a type the state of a kind of model, by its name in data and in messages. It adds the ids of outstanding
-/// completions by a method `add_owed`.
-macro_rules! saved {
-    ($type:ty, $tag:literal, $kind:literal) => {
-        impl crate::saved::Saved for $type {
-            fn tag(&self) -> &'static str {
-                $tag
-            }
-            fn kind(&self) -> &'static str {
-                $kind
-            }
-            fn add_owed(&self, ids: &mut Vec<u64>) {
-                <$type>::add_owed(self, ids);
-            }
-            fn clone_box(&self) -> Box<dyn crate::saved::Saved> {
-                Box::new(self.clone())
-            }
-        }
-    };
+impl<T: State> Saved for T {
+    fn tag(&self) -> &'static str {
+        T::TAG
+    }
+    fn kind(&self) -> &'static str {
+        T::KIND
+    }
+    fn add_owed(&self, ids: &mut Vec<u64>) {
+        State::add_owed(self, ids);
+    }
+    fn clone_box(&self) -> Box<dyn Saved> {
+        Box::new(self.clone())
+    }
 }
-pub(crate) use saved;
 
 /// The complete state of a [`MemoryModel`](crate::MemoryModel), except for its log of commands. See
 /// [`MemoryModel::save`](crate::MemoryModel::save).
@@ -68,7 +66,7 @@ impl Serialize for SavedModel {
 }
 
 impl SavedModel {
-    pub(crate) fn new(state: impl Saved) -> SavedModel {
+    pub(crate) fn new(state: impl State) -> SavedModel {
         SavedModel(Box::new(state))
     }
 
@@ -78,12 +76,15 @@ impl SavedModel {
     }
 
     /// The state of a kind of model; an error that names both kinds for that of another one.
-    pub(crate) fn of<T: Saved>(self, model: &str) -> Result<T, Error> {
+    pub(crate) fn of<T: State>(self) -> Result<T, Error> {
         let found = self.kind();
         let state: Box<dyn Any> = self.0;
         match state.downcast::<T>() {
             Ok(state) => Ok(*state),
-            Err(_) => Err(bad(format!("it is one of a {found}, not of a {model}"))),
+            Err(_) => {
+                let asked = T::KIND;
+                Err(bad(format!("it is one of a {found}, not of a {asked}")))
+            }
         }
     }
 

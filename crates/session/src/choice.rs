@@ -1,7 +1,7 @@
 //! The choice of a machine.
 
 use crate::error::Result;
-use nagori_config::{Library, Machine as Description, SlotConfig};
+use nagori_config::{Library, Machine as Description, SlotConfig, SlotKind};
 
 /// A machine's description by name or path, with changed values.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,15 +21,32 @@ impl MachineChoice {
         Ok(Description::load(&library, &self.machine, &settings)?)
     }
 
-    /// As [`MachineChoice::resolve`], with slots for devices.
+    /// As [`MachineChoice::resolve`], with the slots for devices that `add` adds.
     pub(crate) fn resolve_with(
         &self,
         more: &[String],
-        slots: &[SlotConfig],
+        add: impl FnOnce(&mut Vec<SlotConfig>) -> Result<()>,
     ) -> Result<Description> {
+        let description = self.resolve(more)?;
+        let mut slots = description.config.devices.clone();
+        add(&mut slots)?;
+        if slots == description.config.devices {
+            return Ok(description);
+        }
         let list: Vec<String> = slots.iter().map(|s| format!("\"{s}\"")).collect();
         let mut settings = more.to_vec();
         settings.push(format!("devices=[{}]", list.join(", ")));
         self.resolve(&settings)
     }
+}
+
+/// Adds slots of a kind until so many hold devices that count as such.
+pub(crate) fn fill(
+    slots: &mut Vec<SlotConfig>,
+    kind: SlotKind,
+    wanted: usize,
+    counts: impl Fn(SlotKind) -> bool,
+) {
+    let there = slots.iter().filter(|s| counts(s.kind)).count();
+    slots.extend((there..wanted).map(|_| SlotConfig::new(kind)));
 }

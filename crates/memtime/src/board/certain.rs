@@ -27,7 +27,7 @@ impl Controller {
     /// As [`Controller::submit`], but returns the time of completion at once if it is certain.
     /// Requests have to be submitted in the order of their arrival.
     pub fn submit_foreseen(&mut self, at: Ps, r: Request) -> Result<Arrived, Error> {
-        self.check(at, r.addr, r.bytes)?;
+        self.check(at, &r)?;
         if self.timing.hold != [0, 0] || self.out.log.is_some() {
             return self.submit(at, r).map(Arrived::Submitted);
         }

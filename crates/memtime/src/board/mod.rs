@@ -406,7 +406,7 @@ impl Controller {
     /// Submits a request that arrives at `at`; an `at` before the latest arrival (or the time of the
     /// last advance) is treated as that time. Completions are fetched by [`Controller::drain`].
     pub fn submit(&mut self, at: Ps, r: Request) -> Result<Submit, Error> {
-        self.check(at, r.addr, r.bytes)?;
+        self.check(at, &r)?;
         self.arrive(at);
         let entered = self.take_in(r);
         Ok(entered.map_or_else(Submit::Busy, |_| Submit::Accepted))
@@ -494,7 +494,7 @@ impl Controller {
     /// it.
     #[inline(always)]
     pub fn access_as(&mut self, at: Ps, r: Request) -> Result<Ps, Error> {
-        self.check(at, r.addr, r.bytes)?;
+        self.check(at, &r)?;
         Ok(self.access_checked(at, r.id, r.addr, r.kind, r.bytes))
     }
 
@@ -645,29 +645,20 @@ impl Controller {
     }
 
     #[inline(always)]
-    fn check(&self, at: Ps, addr: u64, bytes: u32) -> Result<(), Error> {
-        let fits = bytes.wrapping_sub(1) < 64 && addr % 64 + u64::from(bytes) <= 64;
-        if fits && addr < self.params.capacity && at <= Ps::MAX_TIME {
+    fn check(&self, at: Ps, r: &Request) -> Result<(), Error> {
+        let fits = r.bytes.wrapping_sub(1) < 64 && r.addr % 64 + u64::from(r.bytes) <= 64;
+        if fits && r.addr < self.params.capacity && at <= Ps::MAX_TIME {
             Ok(())
         } else {
-            Err(self.refusal(at, addr, bytes))
+            Err(self.refusal(at, *r))
         }
     }
 
     /// Why a request is refused.
     #[cold]
-    fn refusal(&self, at: Ps, addr: u64, bytes: u32) -> Error {
-        if bytes == 0 || bytes > 64 || addr % 64 + u64::from(bytes) > 64 {
-            return Error::Size { addr, bytes };
-        }
-        if addr >= self.params.capacity {
-            return Error::OutOfRange {
-                addr,
-                bytes,
-                capacity: self.params.capacity,
-            };
-        }
-        Error::TooLate(at)
+    fn refusal(&self, at: Ps, r: Request) -> Error {
+        let problem = r.check(self.params.capacity).err();
+        problem.unwrap_or(Error::TooLate(at))
     }
 
     /// Advances to the clock of an arrival and returns its time.

@@ -123,5 +123,3 @@ fn all_numbers_sane(v: &serde_json::Value, most: u64) -> bool {
         _ => true,
     }
 }
-
-crate::saved::saved!(SavedController, "board", "board controller");

@@ -630,7 +630,7 @@ impl MemoryModel for Cache {
     }
 
     fn load(&mut self, s: SavedModel) -> Result<(), Error> {
-        self.resume(s.of("cache")?)
+        self.resume(s.of()?)
     }
 
     fn set_command_log(&mut self, on: bool) -> Result<(), Error> {

@@ -322,5 +322,3 @@ impl Cache {
         Ok(())
     }
 }
-
-crate::saved::saved!(Saved, "cache", "cache");

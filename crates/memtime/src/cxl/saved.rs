@@ -168,5 +168,3 @@ impl Cxl {
         Ok(())
     }
 }
-
-crate::saved::saved!(Saved, "cxl", "cxl link");

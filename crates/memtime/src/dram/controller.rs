@@ -502,7 +502,7 @@ impl MemoryModel for Controller {
     }
 
     fn load(&mut self, s: SavedModel) -> Result<(), Error> {
-        self.resume(s.of("general controller")?)
+        self.resume(s.of()?)
     }
 
     fn set_command_log(&mut self, on: bool) -> Result<(), Error> {

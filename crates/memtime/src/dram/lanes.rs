@@ -41,17 +41,7 @@ pub(super) fn with_bursts<T>(
 
 /// Whether a memory of `capacity` bytes can take a request at `at`.
 pub(super) fn check(capacity: u64, at: Ps, r: &Request) -> Result<(), Error> {
-    let (addr, bytes) = (r.addr, r.bytes);
-    if bytes == 0 || bytes > 64 || addr % 64 + u64::from(bytes) > 64 {
-        return Err(Error::Size { addr, bytes });
-    }
-    if addr >= capacity {
-        return Err(Error::OutOfRange {
-            addr,
-            bytes,
-            capacity,
-        });
-    }
+    r.check(capacity)?;
     if at > Ps::MAX_TIME {
         return Err(Error::TooLate(at));
     }

@@ -132,5 +132,3 @@ impl Controller {
         Ok(())
     }
 }
-
-crate::saved::saved!(Saved, "dram", "general controller");

@@ -51,5 +51,3 @@ impl Hybrid {
         Ok(())
     }
 }
-
-crate::saved::saved!(Saved, "hybrid", "flat hybrid");

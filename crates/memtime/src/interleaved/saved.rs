@@ -44,5 +44,3 @@ impl Interleaved {
         self.ways.resume(s.ways)
     }
 }
-
-crate::saved::saved!(Saved, "interleaved", "interleaved memory");

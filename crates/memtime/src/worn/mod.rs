@@ -536,7 +536,7 @@ impl MemoryModel for Worn {
     }
 
     fn load(&mut self, s: SavedModel) -> Result<(), Error> {
-        self.resume(s.of("memory with wear")?)
+        self.resume(s.of()?)
     }
 
     fn set_command_log(&mut self, on: bool) -> Result<(), Error> {

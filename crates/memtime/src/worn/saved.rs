@@ -182,5 +182,3 @@ impl Levelling {
         })
     }
 }
-
-crate::saved::saved!(Saved, "worn", "memory with wear");

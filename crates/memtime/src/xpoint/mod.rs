@@ -462,19 +462,7 @@ impl MemoryModel for Xpoint {
     }
 
     fn submit(&mut self, at: Ps, r: Request) -> Result<Submit, Error> {
-        if r.bytes == 0 || r.bytes > 64 || r.addr % 64 + u64::from(r.bytes) > 64 {
-            return Err(Error::Size {
-                addr: r.addr,
-                bytes: r.bytes,
-            });
-        }
-        if r.addr >= self.params.capacity {
-            return Err(Error::OutOfRange {
-                addr: r.addr,
-                bytes: r.bytes,
-                capacity: self.params.capacity,
-            });
-        }
+        r.check(self.params.capacity)?;
         self.advance_to(at)?;
         let at = self.latest;
         let line = r.addr / self.params.line_bytes;
@@ -678,7 +666,7 @@ impl MemoryModel for Xpoint {
     }
 
     fn load(&mut self, s: SavedModel) -> Result<(), Error> {
-        self.resume(s.of("xpoint DIMM")?)
+        self.resume(s.of()?)
     }
 
     fn parameters(&self) -> Vec<(String, String)> {

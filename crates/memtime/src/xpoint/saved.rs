@@ -172,5 +172,3 @@ impl Xpoint {
         Ok(())
     }
 }
-
-crate::saved::saved!(Saved, "xpoint", "xpoint DIMM");

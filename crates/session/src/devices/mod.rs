@@ -9,12 +9,12 @@ mod peer;
 mod share;
 
 use crate::caller::Caller;
-use crate::choice::MachineChoice;
+use crate::choice::{fill, MachineChoice};
 pub use crate::disks::DiskSpec;
 use crate::disks::{self, slots_of, Disks};
 use crate::drive::{BoxedService, Outside};
 use crate::error::Result;
-use nagori_config::{slot_names, Machine as Description, SlotConfig, SlotKind};
+use nagori_config::{slot_names, Machine as Description, SlotKind};
 pub use nagori_disk::Writes;
 use nagori_machine::Machine;
 use nagori_snapshot::Meta;
@@ -34,29 +34,17 @@ pub struct Devices {
 }
 
 impl Devices {
-    /// Number of slots taken, by kind.
-    fn wanted(&self) -> [(SlotKind, usize); 2] {
-        [
-            (SlotKind::Block, self.disks.len()),
-            (SlotKind::Net, self.nets.len()),
-        ]
-    }
-
     /// The machine's description with a slot for every requested resource; `more` are further
     /// settings.
     pub fn resolve(&self, machine: &MachineChoice, more: &[String]) -> Result<Description> {
-        let description = machine.resolve(more)?;
-        let mut slots = description.config.devices.clone();
-        for (kind, wanted) in self.wanted() {
-            let same = |s: &&SlotConfig| s.kind == kind || is_net(s.kind) && is_net(kind);
-            let there = slots.iter().filter(same).count();
-            slots.extend((there..wanted).map(|_| SlotConfig::new(kind)));
-        }
-        share::assign(&self.shares, &mut slots)?;
-        if slots == description.config.devices {
-            return Ok(description);
-        }
-        machine.resolve_with(more, &slots)
+        machine.resolve_with(more, |slots| {
+            fill(slots, SlotKind::Block, self.disks.len(), |k| {
+                k == SlotKind::Block
+            });
+            fill(slots, SlotKind::Net, self.nets.len(), is_net);
+            share::assign(&self.shares, slots)?;
+            Ok(())
+        })
     }
 
     /// Tags of the shares in a description that [`Devices::resolve`] has made, and whether they may

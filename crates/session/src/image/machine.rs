@@ -1,14 +1,14 @@
 //! The machine in which dpkg and provisioning scripts finish a root file system: one hart, functional mode.
 
 use crate::caller::Caller;
-use crate::choice::MachineChoice;
+use crate::choice::{fill, MachineChoice};
 use crate::disks::{slots_of, DiskSpec, Disks};
 use crate::drive::{self, BoxedService, Console, Course, Service, Terminal, Wishes};
 use crate::end::End;
 use crate::error::Result;
 use crate::port::Capture;
 use crate::software::{self, Software};
-use nagori_config::{Machine as Description, SlotConfig, SlotKind, DEFAULT_MACHINE};
+use nagori_config::{Machine as Description, SlotKind, DEFAULT_MACHINE};
 use nagori_disk::Writes;
 use nagori_image::{GuestImage, Installer, Options, Work};
 use nagori_machine::{Engine, Machine, Stop};
@@ -45,14 +45,10 @@ impl<'a> Installing<'a> {
             machine: DEFAULT_MACHINE.into(),
             set: vec!["harts=1".into()],
         };
-        let description = machine.resolve(more)?;
-        let mut slots = description.config.devices.clone();
-        let there = slots.iter().filter(|s| s.kind == SlotKind::Block).count();
-        if there >= disks {
-            return Ok(description);
-        }
-        slots.extend((there..disks).map(|_| SlotConfig::new(SlotKind::Block)));
-        machine.resolve_with(more, &slots)
+        machine.resolve_with(more, |slots| {
+            fill(slots, SlotKind::Block, disks, |k| k == SlotKind::Block);
+            Ok(())
+        })
     }
 
     fn install(&self, work: &Work<'_>, line: &mut dyn FnMut(&str)) -> Result<End> {

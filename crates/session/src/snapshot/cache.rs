@@ -11,13 +11,12 @@ use crate::software;
 use nagori_config::Machine as Description;
 use nagori_machine::{Engine, Machine, Stop};
 use nagori_platform::clock::Ps;
-use nagori_platform::loader::{Plan, Software};
+use nagori_platform::loader::Plan;
 use nagori_snapshot::{Header, Meta, Snapshot, FORMAT};
 use rustix::fs::{flock, FlockOperation};
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -272,12 +271,7 @@ fn until_asked(b: &Boot, console: &mut Vec<u8>, caller: &dyn Caller) -> Result<M
     if let Some(image) = b.nvmm {
         image.show(&mut machine)?;
     }
-    software::load(&mut machine, b.plan, false)?;
-    machine.set_software(Some(Arc::new(Software {
-        plan: b.plan.clone(),
-        timed: false,
-        tohost: None,
-    })));
+    software::install(&mut machine, b.plan.clone(), false, None)?;
     let mut services: Vec<BoxedService<'_>> = vec![Box::new(Booting {
         label: b.label,
         console,
